@@ -1,0 +1,214 @@
+/* tutti: collective communication for N ranks. This is the whole C API (C11).
+ *
+ * Conventions
+ *   - Argument order and enumerator values are NCCL's; names are snake_case, so a port is a rename.
+ *   - Every function returns a tutti_status_t unless it says otherwise. TUTTI_SUCCESS is 0.
+ *     After a failure tutti_last_error() has the whole sentence: what happened, where, and the remedy.
+ *   - Counts are elements. Sizes are bytes. Times are milliseconds.
+ *   - "Blocks" means: may wait for other ranks. Every such wait has a deadline (option "timeout_ms").
+ *   - Handles are opaque. One communicator may be used by one thread at a time, except tutti_comm_abort() and
+ *     tutti_comm_status(), which any thread may call at any time.
+ *   - A communicator that has failed stays failed: every later call returns its first error.
+ */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+/* Compares with tutti_version(): major * 10000 + minor * 100 + patch. */
+#define TUTTI_VERSION (TUTTI_VERSION_MAJOR * 10000 + TUTTI_VERSION_MINOR * 100 + TUTTI_VERSION_PATCH)
+
+/* ---- Status ------------------------------------------------------------------------------------------------- */
+
+typedef enum tutti_status {
+  TUTTI_SUCCESS = 0,
+  TUTTI_CUDA_ERROR = 1,       /* a CUDA driver call failed */
+  TUTTI_SYSTEM_ERROR = 2,     /* an operating-system call failed (memory, files, sockets) */
+  TUTTI_INTERNAL_ERROR = 3,   /* a defect in tutti: please report the sentence */
+  TUTTI_INVALID_ARGUMENT = 4, /* an argument is wrong on its own (null, out of range) */
+  TUTTI_INVALID_USAGE = 5,    /* a call is wrong in its context (ranks differ, wrong environment, wrong order) */
+  TUTTI_REMOTE_ERROR = 6,     /* another rank died, left or misbehaved */
+  TUTTI_IN_PROGRESS = 7,      /* not an error: a non-blocking call has not finished */
+  TUTTI_TIMEOUT = 8,          /* a deadline passed */
+  TUTTI_ABORTED = 9           /* tutti_comm_abort() was called, here or on another rank */
+} tutti_status_t;
+
+/* The library's version as TUTTI_VERSION is computed. Never fails. */
+TUTTI_API int tutti_version(void);
+
+/* A short text such as "invalid argument"; static storage, never NULL, also for values that are no status. */
+TUTTI_API const char* tutti_status_text(tutti_status_t status);
+
+/* ---- Types and operations ----------------------------------------------------------------------------------- */
+
+typedef enum tutti_datatype {
+  TUTTI_INT8 = 0,
+  TUTTI_UINT8 = 1,
+  TUTTI_INT32 = 2,
+  TUTTI_UINT32 = 3,
+  TUTTI_INT64 = 4,
+  TUTTI_UINT64 = 5,
+  TUTTI_FLOAT16 = 6,
+  TUTTI_FLOAT32 = 7,
+  TUTTI_FLOAT64 = 8,
+  TUTTI_BFLOAT16 = 9
+} tutti_datatype_t;
+
+typedef enum tutti_op {
+  TUTTI_SUM = 0,
+  TUTTI_PROD = 1,
+  TUTTI_MAX = 2, /* NaN if any input is NaN */
+  TUTTI_MIN = 3, /* NaN if any input is NaN */
+  TUTTI_AVG = 4  /* the sum divided by the number of ranks; integers truncate towards zero */
+} tutti_op_t;
+
+typedef enum tutti_collective {
+  TUTTI_ALL_REDUCE = 0
+} tutti_collective_t;
+
+/* Bytes of one element, 0 for a value that is no datatype. */
+TUTTI_API size_t tutti_datatype_size(tutti_datatype_t datatype);
+
+/* A cudaStream_t for device buffers. Host buffers: NULL. */
+typedef void* tutti_stream_t;
+
+/* ---- Options ------------------------------------------------------------------------------------------------ */
+
+/* Options of one communicator. Every option is also the environment variable TUTTI_<NAME IN CAPITALS>; a value set here
+ * wins over the environment. docs/options.md and `tutti options` list all of them. */
+typedef struct tutti_config tutti_config_t;
+
+/* Makes a config that holds the environment's values. The caller owns it until tutti_config_destroy(). */
+TUTTI_API tutti_status_t tutti_config_create(tutti_config_t** config);
+
+/* Sets one option from text, for instance ("timeout_ms", "5000"). Errors: TUTTI_INVALID_ARGUMENT for an unknown name (the
+ * sentence suggests the nearest one) or a value that does not parse. */
+TUTTI_API tutti_status_t tutti_config_set(tutti_config_t* config, const char* name, const char* value);
+
+/* NULL is allowed. */
+TUTTI_API void tutti_config_destroy(tutti_config_t* config);
+
+/* ---- Communicators ------------------------------------------------------------------------------------------ */
+
+typedef struct tutti_comm tutti_comm_t;
+
+/* Carries the meeting address and the job secret (32 random bytes): give it only to the ranks of the job, over a channel
+ * that only they can read. */
+typedef struct tutti_unique_id {
+  uint8_t bytes[128];
+} tutti_unique_id_t;
+
+/* Makes a fresh id and starts the meeting point for it in this process: the process must live until every rank has
+ * joined. Does not block. Errors: TUTTI_SYSTEM_ERROR when no socket can be opened. */
+TUTTI_API tutti_status_t tutti_get_unique_id(tutti_unique_id_t* id);
+
+/* Joins the communicator of `nranks` ranks named by `id` as `rank` (0 <= rank < nranks). Blocks until every rank has joined
+ * or the deadline ("bootstrap_timeout_ms") passes; the error then names the missing ranks. On success the caller owns
+ * *comm; on failure *comm is NULL and tutti_last_error(NULL) has the sentence. */
+TUTTI_API tutti_status_t tutti_comm_init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, int rank);
+
+/* The same with options; `config` may be NULL and is copied. */
+TUTTI_API tutti_status_t tutti_comm_init_rank_config(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, int rank,
+                                                     const tutti_config_t* config);
+
+/* Joins the communicator of all processes that this process's launcher started: `tutti run`, torchrun, Open MPI's mpirun,
+ * MPICH's mpiexec (hydra), srun; a process started by none of them is a communicator of one rank. Blocks like
+ * tutti_comm_init_rank(). `config` may be NULL. */
+TUTTI_API tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti_config_t* config);
+
+/* This process's rank (0-based), and the number of ranks. Never block. */
+TUTTI_API tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank);
+TUTTI_API tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size);
+
+/* TUTTI_SUCCESS while the communicator works, else its first error. Any thread; never blocks. */
+TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
+
+/* Waits until every call started on `comm` is complete on this rank and tells the other ranks that this one leaves in
+ * good order. Blocks. Afterwards only tutti_comm_destroy() and the queries are allowed. */
+TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
+
+/* Finalizes if that was not done, then frees everything; `comm` is invalid afterwards whatever is returned. NULL is
+ * allowed. Blocks like tutti_comm_finalize(). */
+TUTTI_API tutti_status_t tutti_comm_destroy(tutti_comm_t* comm);
+
+/* Makes every running and later call of this communicator return TUTTI_ABORTED promptly, here and on the other ranks. Any
+ * thread; idempotent; does not block. `comm` stays valid until tutti_comm_destroy(). */
+TUTTI_API tutti_status_t tutti_comm_abort(tutti_comm_t* comm);
+
+/* The sentence of the communicator's last error, or with NULL of the calling thread's last failed call that had no
+ * communicator. "" when there was none. Valid until the next tutti call on `comm` (with NULL: in this thread). */
+TUTTI_API const char* tutti_last_error(const tutti_comm_t* comm);
+
+/* ---- Memory ------------------------------------------------------------------------------------------------- */
+
+/* Page-aligned, zeroed memory that ranks of one host can reach directly, which makes collectives on it several times
+ * faster than on malloc memory. Errors: TUTTI_SYSTEM_ERROR when memory is short. Any thread. */
+TUTTI_API tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes);
+
+/* Frees memory from tutti_mem_alloc(); NULL is allowed. No call may be using it. */
+TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
+
+/* ---- Calls -------------------------------------------------------------------------------------------------- */
+
+/* A call that was started and not yet waited for. */
+typedef struct tutti_request tutti_request_t;
+
+/* One call, in full. Zero the struct, set `struct_size = sizeof(tutti_call_t)`, then the fields that matter: fields that a
+ * newer library adds at the end are then zero, which always means "the default". */
+typedef struct tutti_call {
+  size_t struct_size;
+  tutti_collective_t collective;
+  tutti_datatype_t datatype;
+  tutti_op_t op;
+  int32_t root;             /* or the peer of a send or receive; unused by all_reduce */
+  const void* send_buffer;
+  void* recv_buffer;
+  uint64_t count;           /* elements */
+  tutti_stream_t stream;    /* NULL for host buffers */
+  int64_t timeout_ms;       /* 0: the communicator's */
+  uint64_t flags;           /* 0 */
+} tutti_call_t;
+
+/* Starts a call and returns at once; the library makes progress by itself. The buffers belong to the library until the
+ * request is complete. Calls of one communicator run in the order in which they were started, which must be the same on
+ * all ranks. On success the caller owns *request until tutti_wait() or tutti_test() takes it. */
+TUTTI_API tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request);
+
+/* Blocks until the request is complete, frees it and sets *request to NULL. Returns the call's status. */
+TUTTI_API tutti_status_t tutti_wait(tutti_request_t** request);
+
+/* Does not block. Incomplete: *done = 0. Complete: *done = 1, frees the request, sets *request to NULL and returns the
+ * call's status. */
+TUTTI_API tutti_status_t tutti_test(tutti_request_t** request, int* done);
+
+/* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's recv_buffer, with
+ * identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused. 16-bit floats accumulate
+ * in float32. Blocks until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
+TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                          tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                          tutti_stream_t stream);
+
+/* The same without blocking: see tutti_start(). */
+TUTTI_API tutti_status_t tutti_all_reduce_start(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                                tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                                tutti_stream_t stream, tutti_request_t** request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,64 @@
+/* Read-only views of what tutti knows and decides, for tools: the machine, the ranks, the plan. Part of the C API.
+ *
+ * Functions that give text set *text to a NUL-terminated UTF-8 string that the caller frees with tutti_text_free(). */
+#ifndef TUTTI_TUTTI_TOPOLOGY_H
+#define TUTTI_TUTTI_TOPOLOGY_H
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tutti_format {
+  TUTTI_FORMAT_TREE = 0, /* for people */
+  TUTTI_FORMAT_JSON = 1  /* for programs; the schema is in docs/topology.md */
+} tutti_format_t;
+
+TUTTI_API void tutti_text_free(char* text);
+
+/* All options with their defaults, meaning and current value, one per line. */
+TUTTI_API tutti_status_t tutti_options_text(char** text);
+
+/* The facts of this host (an Inventory). Reads the live machine. Does not block on other ranks. */
+TUTTI_API tutti_status_t tutti_inventory_text(tutti_format_t format, char** text);
+
+/* The Topology of `nranks` ranks on this host, as a communicator of them would see it; with `topology_file` the Topology or
+ * recorded Inventory in that file instead (nranks = 0: as many as the file has). Errors name the file, line and reason. */
+TUTTI_API tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text);
+
+/* The Topology that all ranks of `comm` agreed on. */
+TUTTI_API tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t format, char** text);
+
+/* What a communicator would run for a call. */
+typedef struct tutti_plan_query {
+  size_t struct_size;
+  tutti_collective_t collective;
+  tutti_datatype_t datatype;
+  tutti_op_t op;
+  uint64_t count;
+  int32_t nranks;            /* 0: as many as the topology has */
+  const char* topology_file; /* NULL: this host */
+  const char* algorithm;     /* NULL: the planner chooses */
+  int32_t explain;           /* 1: the rejected candidates too, with predicted times and reasons */
+  int32_t steps;             /* 1: the steps of every rank */
+} tutti_plan_query_t;
+
+TUTTI_API tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_format_t format, char** text);
+
+/* What `comm` runs for a call of `count` elements: filled in place, strings have static or communicator lifetime. */
+typedef struct tutti_plan_info {
+  size_t struct_size;
+  const char* algorithm;      /* "direct_two_shot", "ring", ... */
+  const char* transport;      /* "shm", "tcp", "loopback", "shm+tcp" */
+  int32_t channels;
+  uint64_t predicted_ns;
+} tutti_plan_info_t;
+
+TUTTI_API tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

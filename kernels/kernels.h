@@ -1,0 +1,43 @@
+// The CPU kernels: k-ary reduction and copy, SIMD with run-time dispatch. All targets give the same bits as reduce_scalar().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/types.h"
+
+namespace tutti {
+
+enum class Store : uint8_t {
+  kCached,      // ordinary stores: the data is used again soon
+  kStreaming,   // non-temporal where aligned: the data is larger than the caches. Fenced before return.
+};
+
+struct ReduceArgs {
+  Datatype datatype = TUTTI_FLOAT32;
+  ReduceOp op = TUTTI_SUM;
+  // Elements are combined as ((s0 op s1) op s2) ...; any number >= 1. Buffers may be unaligned to any degree.
+  std::span<const std::byte* const> sources;
+  // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed.
+  std::span<std::byte* const> destinations;
+  uint64_t count = 0;  // elements
+  // > 0: divide the result by this (an average that ends here): exact division in the accumulation type.
+  uint32_t divisor = 0;
+  Store store = Store::kCached;
+};
+
+// Sums of 16-bit floats accumulate in float32 and round once, to nearest even. Integers wrap around; their average truncates
+// towards zero. min and max give NaN when any input is NaN. kAvg sums (and divides by `divisor`).
+void reduce(const ReduceArgs& args);
+
+// The plain loop that defines the bits; slow, for tests.
+void reduce_scalar(const ReduceArgs& args);
+
+// memcpy with a choice of stores; no overlap.
+void copy(std::byte* to, const std::byte* from, size_t size_bytes, Store store);
+
+// The name of the chosen SIMD target, "AVX3", "NEON", ...
+const char* kernel_target();
+
+}  // namespace tutti

@@ -1,0 +1,192 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "base/log.h"
+
+extern char** environ;
+
+namespace tutti {
+namespace {
+
+using TextField = std::string Config::*;
+using NumberField = int64_t Config::*;
+
+struct Option {
+  OptionInfo info;
+  std::variant<TextField, NumberField> field;
+  int64_t least = 0;
+  int64_t most = std::numeric_limits<int64_t>::max();
+  std::array<std::string_view, 6> allowed = {};  // of a text option; empty: anything
+};
+
+constexpr int64_t kMaxRanks = 1 << 20;
+constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 30;
+
+const std::array kOptions = {
+    Option{{"rank", "", "this process's rank, when no launcher says it"}, &Config::rank, -1, kMaxRanks - 1},
+    Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks},
+    Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"}, &Config::id_fd,
+           -1, 1 << 20},
+    Option{{"address", "", "host:port where rank 0 listens, for ranks on several hosts"}, &Config::address},
+    Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
+           &Config::secret_file},
+    Option{{"transport", "", "use only this transport; empty: the best that reaches"}, &Config::transport, 0, 0,
+           {"", "shm", "tcp", "loopback"}},
+    Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
+           &Config::interface},
+    Option{{"algorithm", "", "run this algorithm; empty: the planner chooses"}, &Config::algorithm},
+    Option{{"channels", "", "parallel channels of a plan; 0: the planner chooses"}, &Config::channels, 0, 64},
+    Option{{"slice_bytes", "bytes", "size of one pipelined piece; 0: the planner chooses"}, &Config::slice_bytes, 0, 1 << 28},
+    Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
+    Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
+    Option{{"plan_file", "", "run the Plan in this file instead of choosing one"}, &Config::plan_file},
+    Option{{"spin_us", "us", "how long a wait spins; -1: from calibration"}, &Config::spin_us, -1, 1'000'000},
+    Option{{"yield_us", "us", "how long a wait yields before it sleeps; -1: from calibration"}, &Config::yield_us, -1,
+           1'000'000},
+    Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"}, &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
+    Option{{"timeout_ms", "ms", "deadline of one call"}, &Config::timeout_ms, 1, kMaxTimeoutMs},
+    Option{{"log", "", "what is said on standard error"}, &Config::log, 0, 0, {"error", "warn", "info", "debug"}},
+    Option{{"calibration", "", "file with this host's measured costs; \"off\": defaults, no measurement"},
+           &Config::calibration},
+};
+
+const Option* find_option(std::string_view name) {
+  auto found = std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.info.name == name; });
+  return found == kOptions.end() ? nullptr : &*found;
+}
+
+std::string_view nearest_option(std::string_view name) {
+  std::array<std::string_view, kOptions.size()> names;
+  std::transform(kOptions.begin(), kOptions.end(), names.begin(), [](const Option& o) { return o.info.name; });
+  return nearest(name, names);
+}
+
+// "64K", "2M", "1G" are powers of 1024.
+std::optional<int64_t> parse_number(std::string_view text) {
+  int64_t value = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc()) return std::nullopt;
+  std::string_view suffix(end, text.data() + text.size() - end);
+  if (suffix.empty()) return value;
+  constexpr std::string_view kSuffixes = "KMG";
+  size_t power = kSuffixes.find(suffix[0] & ~0x20);
+  if (suffix.size() != 1 || power == std::string_view::npos) return std::nullopt;
+  int shift = 10 * (static_cast<int>(power) + 1);
+  if (value > (std::numeric_limits<int64_t>::max() >> shift) || value < 0) return std::nullopt;
+  return value << shift;
+}
+
+Status set_number(Config& config, const Option& option, std::string_view text) {
+  auto number = parse_number(text);
+  if (!number || *number < option.least || *number > option.most) {
+    return error(Code::kInvalidArgument, "option {} ({}) must be a whole number from {} to {}, not '{}'", option.info.name,
+                 variable_name(option.info.name), option.least, option.most, text);
+  }
+  config.*std::get<NumberField>(option.field) = *number;
+  return {};
+}
+
+Status set_text(Config& config, const Option& option, std::string_view text) {
+  size_t choices = option.allowed.size();
+  while (choices > 0 && option.allowed[choices - 1].empty()) --choices;
+  auto allowed = std::span(option.allowed).first(choices);
+  if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
+    return error(Code::kInvalidArgument, "option {} ({}) must be one of {}, not '{}'", option.info.name,
+                 variable_name(option.info.name), fmt::join(allowed, " "), text);
+  }
+  config.*std::get<TextField>(option.field) = text;
+  return {};
+}
+
+}  // namespace
+
+Status Config::set(std::string_view name, std::string_view value) {
+  const Option* option = find_option(name);
+  if (option == nullptr) {
+    auto near = nearest_option(name);
+    return error(Code::kInvalidArgument, "there is no option '{}'{}", name,
+                 near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean '{}'?", near));
+  }
+  return std::holds_alternative<NumberField>(option->field) ? set_number(*this, *option, value)
+                                                            : set_text(*this, *option, value);
+}
+
+Result<Config> Config::from_environment() {
+  constexpr std::string_view kPrefix = "TUTTI_";
+  Config config;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    std::string_view text(*entry);
+    size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    std::string name(text.substr(kPrefix.size(), equals - kPrefix.size()));
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (find_option(name) != nullptr) {
+      TUTTI_TRY(config.set(name, text.substr(equals + 1)));
+      continue;
+    }
+    auto near = nearest_option(name);
+    log_warn_once("environment variable {} is no option of tutti and has no effect{}", text.substr(0, equals),
+                  near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean {}?", variable_name(near)));
+  }
+  set_log_level(config.log);
+  return config;
+}
+
+std::span<const OptionInfo> options() {
+  static const auto infos = [] {
+    std::array<OptionInfo, kOptions.size()> all;
+    std::transform(kOptions.begin(), kOptions.end(), all.begin(), [](const Option& o) { return o.info; });
+    return all;
+  }();
+  return infos;
+}
+
+std::string value_of(const Config& config, std::string_view name) {
+  const Option* option = find_option(name);
+  TUTTI_CHECK(option != nullptr);
+  if (auto* number = std::get_if<NumberField>(&option->field)) return fmt::format("{}", config.**number);
+  return config.*std::get<TextField>(option->field);
+}
+
+std::string variable_name(std::string_view option) {
+  std::string name = "TUTTI_";
+  std::transform(option.begin(), option.end(), std::back_inserter(name), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
+std::optional<std::string> environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (std::string_view candidate : candidates) {
+    std::vector<size_t> row(candidate.size() + 1);
+    for (size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= word.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j < row.size(); ++j) {
+        size_t substitute = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace tutti

@@ -1,0 +1,73 @@
+// All options of tutti, in one place. Each is a TUTTI_* variable and a name for tutti_config_set(). The table in config.cpp
+// is what `tutti options` and docs/options.md show. This is the only file that reads the environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+struct Config {
+  // Who this process is and where the others are. `tutti run` sets these; set by hand, they start ranks without a launcher.
+  int64_t rank = -1;
+  int64_t size = -1;
+  int64_t id_fd = -1;               // inherited fd that holds the 128-byte unique id
+  std::string address;              // "host:port" where rank 0 listens
+  std::string secret_file;          // file with at least 32 secret bytes, readable by its owner only
+
+  // Choices.
+  std::string transport;            // "", "shm", "tcp", "loopback"
+  std::string interface;            // "", or a network interface name or address
+  std::string algorithm;            // "", or an algorithm's name
+  int64_t channels = 0;             // 0: the planner decides
+  int64_t slice_bytes = 0;          // 0: the planner decides
+  int64_t slot_bytes = 256 * 1024;  // staging slot of one stream
+  int64_t slots = 4;                // staging slots of one stream
+  std::string plan_file;            // run this Plan instead of choosing one
+
+  // Waiting: spin, then yield, then sleep. -1: from calibration.
+  int64_t spin_us = -1;
+  int64_t yield_us = -1;
+
+  // Deadlines.
+  int64_t bootstrap_timeout_ms = 60'000;
+  int64_t timeout_ms = 600'000;     // of one call
+
+  // What tutti says on standard error: "error", "warn", "info", "debug".
+  std::string log = "warn";
+  // Where calibration is stored: "", "off" (default figures, no measurement), or a file. "" is $XDG_CACHE_HOME/tutti/.
+  std::string calibration;
+
+  friend bool operator==(const Config&, const Config&) = default;
+
+  // Defaults overlaid with the environment. An unknown TUTTI_* variable is a warning with the nearest name; a value that does
+  // not parse is an error that names the variable.
+  static Result<Config> from_environment();
+  // One option by name ("timeout_ms"). Errors: unknown name (suggests the nearest), value does not parse or is out of range.
+  Status set(std::string_view name, std::string_view value);
+};
+
+struct OptionInfo {
+  std::string_view name;            // "timeout_ms"
+  std::string_view unit;            // "ms", "bytes", "us", "" ...
+  std::string_view meaning;
+};
+std::span<const OptionInfo> options();
+// The value of one option as text; the name must exist.
+std::string value_of(const Config& config, std::string_view name);
+// "TUTTI_TIMEOUT_MS" for "timeout_ms".
+std::string variable_name(std::string_view option);
+
+// A variable of the environment (a launcher's, HOME), nullopt when unset.
+std::optional<std::string> environment(std::string_view name);
+
+// The candidate nearest to `word` in edit distance, "" when none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace tutti

@@ -1,0 +1,27 @@
+#include "base/fd.h"
+
+#include <cerrno>
+
+namespace tutti {
+
+Mapping::~Mapping() {
+  if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
+}
+
+Result<Mapping> Mapping::create(int fd, size_t size_bytes) {
+  if (size_bytes == 0) return Mapping();
+  void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) return system_error(errno, fmt::format("cannot map {} bytes of shared memory", size_bytes));
+  return Mapping({static_cast<std::byte*>(address), size_bytes});
+}
+
+Result<Fd> create_memfd(const char* name, size_t size_bytes) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC));
+  if (!fd) return system_error(errno, "cannot create shared memory (memfd_create)");
+  if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) {
+    return system_error(errno, fmt::format("cannot size shared memory to {} bytes", size_bytes));
+  }
+  return fd;
+}
+
+}  // namespace tutti

@@ -1,0 +1,63 @@
+// Owners of kernel resources.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/status.h"
+
+namespace tutti {
+
+// Owns one file descriptor, or none (-1).
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// Owns one shared, readable and writable mapping of a file.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(Mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~Mapping();
+
+  // Maps `size_bytes` of `fd` from its start.
+  static Result<Mapping> create(int fd, size_t size_bytes);
+
+  std::span<std::byte> bytes() const { return memory_; }
+
+ private:
+  explicit Mapping(std::span<std::byte> memory) : memory_(memory) {}
+  std::span<std::byte> memory_;
+};
+
+// An anonymous shared-memory file of `size_bytes` zero bytes (memfd: nothing in /dev/shm), close-on-exec. `name` shows in
+// /proc/PID/maps.
+Result<Fd> create_memfd(const char* name, size_t size_bytes);
+
+}  // namespace tutti

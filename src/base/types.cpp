@@ -1,0 +1,68 @@
+#include "base/types.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tutti {
+namespace {
+
+struct DatatypeFacts {
+  Datatype datatype;
+  size_t size_bytes;
+  std::string_view name;
+  std::string_view short_name;  // nccl-tests'
+};
+
+constexpr std::array kDatatypes = {
+    DatatypeFacts{TUTTI_INT8, 1, "int8", "char"},       DatatypeFacts{TUTTI_UINT8, 1, "uint8", "byte"},
+    DatatypeFacts{TUTTI_INT32, 4, "int32", "int"},      DatatypeFacts{TUTTI_UINT32, 4, "uint32", "uint"},
+    DatatypeFacts{TUTTI_INT64, 8, "int64", "long"},     DatatypeFacts{TUTTI_UINT64, 8, "uint64", "ulong"},
+    DatatypeFacts{TUTTI_FLOAT16, 2, "float16", "half"}, DatatypeFacts{TUTTI_FLOAT32, 4, "float32", "float"},
+    DatatypeFacts{TUTTI_FLOAT64, 8, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, 2, "bfloat16", "bf16"},
+};
+constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
+constexpr std::array<std::string_view, 1> kCollectives = {"all_reduce"};
+
+const DatatypeFacts* facts_of(Datatype datatype) {
+  auto found = std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](auto& f) { return f.datatype == datatype; });
+  return found == kDatatypes.end() ? nullptr : &*found;
+}
+
+template <typename Enum, size_t n>
+std::optional<Enum> parse_index(const std::array<std::string_view, n>& names, std::string_view name) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
+
+template <size_t n>
+std::string_view name_at(const std::array<std::string_view, n>& names, int index) {
+  return index >= 0 && index < static_cast<int>(n) ? names[index] : "?";
+}
+
+}  // namespace
+
+size_t size_of(Datatype datatype) {
+  auto* facts = facts_of(datatype);
+  return facts == nullptr ? 0 : facts->size_bytes;
+}
+bool is_valid(Datatype datatype) { return facts_of(datatype) != nullptr; }
+bool is_valid(ReduceOp op) { return name_of(op) != "?"; }
+bool is_valid(Collective collective) { return name_of(collective) != "?"; }
+
+std::string_view name_of(Datatype datatype) {
+  auto* facts = facts_of(datatype);
+  return facts == nullptr ? "?" : facts->name;
+}
+std::string_view name_of(ReduceOp op) { return name_at(kOps, op); }
+std::string_view name_of(Collective collective) { return name_at(kCollectives, collective); }
+
+std::optional<Datatype> parse_datatype(std::string_view name) {
+  auto found = std::find_if(kDatatypes.begin(), kDatatypes.end(),
+                            [&](auto& f) { return f.name == name || f.short_name == name; });
+  return found == kDatatypes.end() ? std::nullopt : std::optional(found->datatype);
+}
+std::optional<ReduceOp> parse_reduce_op(std::string_view name) { return parse_index<ReduceOp>(kOps, name); }
+std::optional<Collective> parse_collective(std::string_view name) { return parse_index<Collective>(kCollectives, name); }
+
+}  // namespace tutti

@@ -1,0 +1,34 @@
+// Readers of a Plan that say whether it is right. Both are pure and need no transport.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+namespace tutti {
+
+struct ValidateOptions {
+  uint64_t slices = 3;        // how many slices to run through
+  int slots = 4;              // messages that a stream holds before its sender waits
+};
+
+// Bounds; every Put has its Wait with the same `into` and the other way round; a temp or arrival is written before it is
+// read; nothing reads and writes one chunk in a step; no deadlock with `slots` messages per stream. The error names rank,
+// channel, section and step.
+Status validate(const Plan& plan, const ValidateOptions& options = {});
+
+struct CheckOptions {
+  uint64_t slices = 3;
+  int slots = 4;
+  bool in_place = false;
+  bool by_reference = false;      // payloads are read when the receiver uses them, not when they are sent
+  bool deliver_directly = false;  // `into` messages land in the receiver's output when they are sent
+  uint64_t seed = 1;              // of the adversarial schedule: which rank runs next, how long a message stays under way
+};
+
+// Runs the Plan on symbolic values, twice back to back: every output chunk must hold every rank's contribution exactly once
+// (of this call, not of the other), and the same expression on every rank.
+Status check_symbolically(const Plan& plan, const CheckOptions& options = {});
+
+}  // namespace tutti

@@ -1,0 +1,82 @@
+// The planner: a pure function from (Topology, Request, Tuning) to a Plan, its predicted time and the reasons. All ranks
+// evaluate it on identical values and so choose the same Plan.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "plan/plan.h"
+#include "topology/topology.h"
+
+namespace tutti {
+
+// Only facts that the API requires to be equal on all ranks.
+struct Request {
+  Collective collective = TUTTI_ALL_REDUCE;
+  Datatype datatype = TUTTI_FLOAT32;
+  ReduceOp op = TUTTI_SUM;
+  int root = -1;
+  uint64_t count = 0;
+
+  uint64_t size_bytes() const { return count * size_of(datatype); }
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+// The user's wishes, merged over all ranks at bootstrap. Zero or empty: the planner decides.
+struct Tuning {
+  std::string algorithm;          // force this one
+  int channels = 0;
+  uint64_t slice_bytes = 0;
+  uint64_t max_slice_bytes = 256 * 1024;  // what a staging slot holds
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+struct Candidate {
+  std::string algorithm;
+  bool admitted = false;
+  uint64_t predicted_ns = 0;      // when admitted
+  std::string reason;             // why not admitted, or what bounds its time
+};
+
+struct Choice {
+  Plan plan;
+  uint64_t predicted_ns = 0;
+  std::vector<Candidate> candidates;  // all of them, fastest first, then those not admitted
+  std::string reason;                 // one sentence: why this one
+};
+
+// Errors: a forced algorithm that is unknown (names the nearest) or not admitted (says why); a topology without ranks.
+Result<Choice> choose(const Topology& topology, const Request& request, const Tuning& tuning);
+
+// Calls of one class share a Plan; the upper bound of the class in bytes. A cache key uses this and never the count.
+uint64_t size_class_bytes(uint64_t size_bytes);
+
+// What an algorithm sees of the world when it predicts its time; all integers, so that all ranks agree.
+struct CostInputs {
+  const Topology& topology;
+  const Request& request;
+};
+
+// One algorithm: one file in this folder defines one of these, and select.cpp lists it.
+struct Algorithm {
+  std::string_view name;
+  Collective collective;
+  std::string_view summary;       // one line for `tutti plan --explain`
+  // "" when it can run, else the reason why not.
+  std::string (*admit)(const Topology& topology, const Request& request);
+  // Channels, chunks, slice size and the two permissions for this request.
+  PlanShape (*shape)(const Topology& topology, const Request& request, const Tuning& tuning);
+  Plan::Generator generate;
+  uint64_t (*predict_ns)(const CostInputs& inputs, const PlanShape& shape);
+};
+
+// All algorithms, in a fixed order.
+std::span<const Algorithm* const> algorithms();
+const Algorithm* find_algorithm(std::string_view name);
+
+}  // namespace tutti

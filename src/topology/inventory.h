@@ -1,0 +1,122 @@
+// Inventory: the raw facts of one host, as one rank sees it. A plain value: discovery makes it, `tutti topo --capture`
+// records it, and a recorded one stands in for the machine anywhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+// Where a figure came from; a later one outranks an earlier one.
+enum class Origin : uint8_t { kDefault, kSpec, kProbe, kUser };
+
+struct Figure {
+  uint64_t value = 0;
+  Origin origin = Origin::kDefault;
+  friend bool operator==(const Figure&, const Figure&) = default;
+};
+
+// Tells whether two processes share a kernel and can reach each other inside it.
+struct HostIdentity {
+  std::string boot_id;     // /proc/sys/kernel/random/boot_id
+  uint64_t net_namespace = 0;   // inode numbers of /proc/self/ns/*
+  uint64_t pid_namespace = 0;
+  uint64_t mount_namespace = 0;
+  uint64_t user_namespace = 0;
+  friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
+};
+
+struct NumaNode {
+  int id = 0;
+  std::vector<int> cpus;      // logical CPU numbers
+  uint64_t memory_bytes = 0;
+  friend bool operator==(const NumaNode&, const NumaNode&) = default;
+};
+
+struct Cache {
+  int level = 0;
+  uint64_t size_bytes = 0;
+  int instances = 0;          // on the whole host
+  int cpus_sharing = 0;       // logical CPUs behind one instance
+  friend bool operator==(const Cache&, const Cache&) = default;
+};
+
+struct Cpu {
+  std::string architecture;   // "x86_64", "aarch64"
+  std::string model;
+  int packages = 0;
+  int cores = 0;
+  int logical_cpus = 0;
+  std::vector<int> allowed_cpus;  // this process's affinity mask
+  friend bool operator==(const Cpu&, const Cpu&) = default;
+};
+
+struct Nic {
+  std::string name;                    // "eth0"
+  std::string pci_address;             // "" for virtual devices
+  std::vector<std::string> addresses;  // numeric IPv4 and IPv6, without prefix length
+  uint64_t speed_mbps = 0;             // 0: unknown
+  uint32_t mtu = 0;
+  int numa_node = -1;
+  bool up = false;
+  bool loopback = false;
+  friend bool operator==(const Nic&, const Nic&) = default;
+};
+
+struct Gpu {
+  std::string uuid;
+  std::string model;
+  std::string pci_address;
+  int numa_node = -1;
+  uint64_t memory_bytes = 0;
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+struct Limits {
+  uint64_t memory_bytes = 0;           // physical
+  uint64_t memory_limit_bytes = 0;     // the control group's, 0: none
+  uint64_t memlock_bytes = 0;          // RLIMIT_MEMLOCK, UINT64_MAX: none
+  uint64_t open_files = 0;             // RLIMIT_NOFILE
+  uint64_t dev_shm_bytes = 0;          // size of /dev/shm, 0: absent
+  int ptrace_scope = 0;                // Yama; 0 when Yama is absent
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
+// What things cost on this host. Measured once by calibration (about 0.2 s, stored per host), else spec or default values.
+struct Costs {
+  Figure copy_bytes_per_s;        // one core copying private memory much larger than the caches (payload)
+  Figure reduce_bytes_per_s;      // one core, c = a + b in float32, payload of c, out of cache
+  Figure cached_bytes_per_s;      // the same within L2
+  Figure cache_line_ns;           // a line's way from one core to another
+  Figure wake_ns;                 // waking a process that sleeps on an eventfd, other core
+  Figure yield_ns;                // sched_yield hand-over
+  Figure pull_ns;                 // fixed cost of process_vm_readv
+  Figure pull_bytes_per_s;        // and its bandwidth
+  Figure tcp_ns;                  // loopback TCP, one way, small message
+  Figure tcp_bytes_per_s;         // loopback TCP, one stream
+  friend bool operator==(const Costs&, const Costs&) = default;
+};
+
+struct Inventory {
+  std::string hostname;
+  std::string kernel;              // uname -r
+  HostIdentity identity;
+  Cpu cpu;
+  std::vector<NumaNode> numa_nodes;
+  std::vector<Cache> caches;
+  std::vector<Nic> nics;
+  std::vector<Gpu> gpus;
+  std::string gpu_note;            // why gpus is empty: "no CUDA driver"
+  Limits limits;
+  Costs costs;
+  friend bool operator==(const Inventory&, const Inventory&) = default;
+};
+
+// JSON, one schema with a version field. Parsing reports line and reason.
+std::string to_json(const Inventory& inventory);
+Result<Inventory> parse_inventory(std::string_view json);
+
+}  // namespace tutti

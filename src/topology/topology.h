@@ -1,0 +1,86 @@
+// Topology: all ranks, their hosts, and the links between them with bandwidth, latency and the origin of each figure. A
+// plain value, merged once from every rank's Inventory and then byte-identical on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "topology/inventory.h"
+
+namespace tutti {
+
+enum class LinkKind : uint8_t {
+  kSelf,      // a rank and itself
+  kLoopback,  // two ranks in one process
+  kShm,       // two processes that can map each other's memory
+  kTcp,
+};
+std::string_view name_of(LinkKind kind);
+
+struct TopologyLink {
+  LinkKind kind = LinkKind::kSelf;
+  bool mapped = false;      // loads and stores reach the peer's exported memory
+  bool pull = false;        // the peer's private memory can be read (cross-memory attach)
+  Figure latency_ns;        // one way, small message, receiver awake
+  Figure bytes_per_s;       // one direction, large messages, payload
+  friend bool operator==(const TopologyLink&, const TopologyLink&) = default;
+};
+
+struct TopologyHost {
+  Inventory inventory;
+  std::vector<int> ranks;   // ascending; their indices here are the local ranks
+  friend bool operator==(const TopologyHost&, const TopologyHost&) = default;
+};
+
+struct TopologyRank {
+  int host = 0;             // index into hosts
+  int local_rank = 0;
+  int64_t pid = 0;
+  friend bool operator==(const TopologyRank&, const TopologyRank&) = default;
+};
+
+// What one rank contributes to the merge.
+struct RankFacts {
+  Inventory inventory;
+  int64_t pid = 0;
+};
+
+class Topology {
+ public:
+  std::vector<TopologyHost> hosts;
+  std::vector<TopologyRank> ranks;
+  // Transport forced by the user ("tcp"), "" for the best that reaches: enters here so that all ranks agree on it.
+  std::string forced_transport;
+
+  int nranks() const { return static_cast<int>(ranks.size()); }
+  // Computed from the two hosts' facts, so n ranks need no n*n table. Symmetric.
+  TopologyLink link(int a, int b) const;
+  // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
+  int max_ranks_per_host() const;
+  bool oversubscribed() const;
+  // 64-bit digest of to_json(): ranks compare it.
+  uint64_t digest() const;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// Groups ranks whose host identities share a kernel and a network namespace; figures of one host are taken from its first
+// rank. Errors: an empty list; hosts of different byte order.
+Result<Topology> merge(std::span<const RankFacts> ranks, std::string_view forced_transport);
+
+// `nranks` ranks on one host, for planning without ranks.
+Topology single_host(const Inventory& inventory, int nranks);
+
+// JSON, versioned; a parse error has line and reason.
+std::string to_json(const Topology& topology);
+Result<Topology> parse_topology(std::string_view json);
+
+// A tree for people.
+std::string to_tree(const Topology& topology);
+std::string to_tree(const Inventory& inventory);
+
+}  // namespace tutti

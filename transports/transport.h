@@ -1,0 +1,147 @@
+// The boundary between the executor and the wire: one-sided puts that end in a signal.
+//
+// A signal is one 64-byte line in the receiver's exported memory. Its word 0 is a counter with a single writer and
+// monotonically growing values; words 1..7 are free for the executor. When the receiver reads the new word 0 (acquire), it
+// also sees words 1..7 and the payload of every put before it on the same link and channel.
+//
+// Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances a
+// Link (put, signal, poll, arm, disarm); ownership may pass between threads. abort() and ring() are for any thread.
+// Blocking: nothing here blocks, except Transport::listen and Link::connect, which have a deadline.
+// Errors: once a Link has failed, every later call returns the same Status, which names the peer.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "topology/inventory.h"
+
+namespace tutti {
+
+using Blob = std::vector<std::byte>;  // opaque, exchanged by the bootstrap, at most kMaxBlobBytes
+inline constexpr size_t kMaxBlobBytes = 4096;
+
+// One cache line; word 0 is the counter.
+struct alignas(64) Line {
+  uint64_t words[8] = {};
+};
+static_assert(sizeof(Line) == 64);
+
+// What a Link over this transport can do; the same on both ends.
+struct LinkTraits {
+  bool mappable = false;           // shared() memory of the peer can be loaded from and stored to
+  bool pullable = false;           // Link::pull works: proven at connect
+  uint64_t max_put_bytes = UINT64_MAX;
+  friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
+};
+
+// Memory of this rank that peers may write (and, if mappable, read). Made by Transport::export_memory.
+struct LocalMemory {
+  uint32_t id = 0;                 // chosen by the exporter, never reused within a communicator
+  std::span<std::byte> bytes;
+  int fd = -1;                     // the memfd that backs it from offset 0, -1 if none; borrowed
+};
+
+// The peer's memory as a Link knows it.
+struct RemoteMemory {
+  uint32_t id = 0;
+  size_t size_bytes = 0;
+  std::byte* mapped = nullptr;     // non-null exactly when loads and stores reach it
+};
+
+struct RemoteSlice {
+  const RemoteMemory* memory = nullptr;
+  uint64_t offset = 0;
+};
+
+// What a sleeping rank waits on.
+struct WaitSet {
+  std::vector<pollfd> fds;         // a repeated fd is added once
+  void add(int fd, short events);
+};
+
+enum class PutResult : uint8_t { kDone, kFull };  // kFull: nothing was taken; poll and try again
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual int peer() const = 0;
+  virtual LinkTraits traits() const = 0;
+
+  // Joins the two ends. Both call it, with the other's Transport::address(); a checked pattern crosses both ways. Bounded by
+  // `deadline`. Errors name the peer and what failed: unreachable, wrong token, not tutti, timeout.
+  virtual Status connect(std::span<const std::byte> peer_address, Deadline deadline) = 0;
+
+  // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
+  virtual Status share(const LocalMemory& memory) = 0;
+  // The peer's memory `id`, nullptr while it has not arrived. Owned by the Link.
+  virtual const RemoteMemory* find(uint32_t id) = 0;
+
+  // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared memory. The
+  // source must stay unchanged until poll() has counted this put. An empty `from` is allowed.
+  virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) = 0;
+  // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if the
+  // peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
+  virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
+
+  // Reads the peer's private memory at its address `from`: only when traits().pullable. Complete on return.
+  virtual Status pull(std::span<std::byte> to, uint64_t from) = 0;
+
+  // Progress both ways: applies what has arrived, sends what is pending, sets *puts_completed to the number of puts (since
+  // connect) whose source may be reused. A peer that left or died is an error here.
+  virtual Status poll(uint64_t* puts_completed) = 0;
+  // False when poll() never does anything but count (mapped memory): the executor then skips it while it spins.
+  virtual bool needs_poll() const = 0;
+
+  // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps in
+  // poll(2), and calls disarm().
+  virtual void arm(WaitSet& waits) = 0;
+  virtual void disarm() = 0;
+
+  // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll().
+  virtual void abort() noexcept = 0;
+};
+
+// What a transport is given to make itself.
+struct TransportContext {
+  int rank = 0;
+  int nranks = 0;
+  uint64_t job = 0;                                 // tells communicators apart in names
+  std::span<const std::byte> token;                 // 32 secret bytes of this communicator, known to all its ranks only
+  std::string interface;                            // option "interface": "" or a name or address to force
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual std::string_view name() const = 0;
+  // Whether two ranks on these hosts can be linked: pure and symmetric. `same_process`: both ranks live in one process.
+  virtual std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool same_process) const = 0;
+
+  // Opens whatever peers connect to; called once before address(). Does not block for peers.
+  virtual Status listen() = 0;
+  virtual Blob address() const = 0;
+
+  // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The caller
+  // keeps the memory alive until release(). The result is owned by the Transport.
+  virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
+  virtual void release(const LocalMemory* memory) = 0;
+
+  virtual std::unique_ptr<Link> open(int peer) = 0;
+
+  // Wakes this rank if it sleeps in the WaitSet that its Links armed. Any thread, async-signal-safe.
+  virtual void ring() noexcept = 0;
+};
+
+}  // namespace tutti
