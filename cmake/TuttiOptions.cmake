@@ -1,9 +1,23 @@
 # How everything is compiled.
+include(GNUInstallDirs)
+
 option(TUTTI_WERROR "Treat warnings as errors" OFF)
+option(TUTTI_FUZZ "Build the fuzz targets with libFuzzer (needs clang)" OFF)
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers: address,undefined or thread")
+set(TUTTI_FUZZ_SECONDS 20 CACHE STRING "How long each fuzz target runs in CTest")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(TUTTI_CCACHE ccache)
+mark_as_advanced(TUTTI_CCACHE)
+if(TUTTI_CCACHE)
+  foreach(language C CXX)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${TUTTI_CCACHE})
+    endif()
+  endforeach()
 endif()
 
 set(CMAKE_CXX_STANDARD 20)
@@ -17,8 +31,23 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Programs find libtutti.so beside themselves, wherever the installed tree is moved to.
+file(RELATIVE_PATH library_from_programs
+  ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${library_from_programs}")
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+
 add_compile_options(-Wall -Wextra $<$<BOOL:${TUTTI_WERROR}>:-Werror>)
+if(TUTTI_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "TUTTI_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++, or use the preset fuzz.")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
+  if(TUTTI_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
 endif()

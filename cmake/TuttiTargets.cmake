@@ -8,15 +8,46 @@ function(tutti_layer name)
   target_link_libraries(tutti_${name} PUBLIC ${arg_DEPENDS})
 endfunction()
 
-# tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...]): one Catch2 executable and its CTest entry.
+# tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one Catch2 executable and its CTest entry.
+# LABELS default to "unit": runs in one process, needs nothing of the machine, and so runs under an emulator too.
 function(tutti_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(test_${name} ${arg_SOURCES})
-  target_link_libraries(test_${name} PRIVATE ${arg_DEPENDS} Catch2::Catch2WithMain)
+  target_link_libraries(test_${name} PRIVATE ${arg_DEPENDS} tutti_catch)
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   add_test(NAME ${name} COMMAND test_${name})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# tutti_fuzzer(NAME SOURCES ... DEPENDS ... [CORPUS folder]): one LLVMFuzzerTestOneInput. With TUTTI_FUZZ it fuzzes for
+# TUTTI_FUZZ_SECONDS, starting from the corpus. Otherwise any compiler builds it, and it replays the corpus and changed
+# copies of it, so that a fuzz target never rots and a finding once added to the corpus stays fixed.
+function(tutti_fuzzer name)
+  cmake_parse_arguments(arg "" "CORPUS" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(fuzz_${name} ${arg_SOURCES})
+  target_link_libraries(fuzz_${name} PRIVATE ${arg_DEPENDS})
+  target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(arg_CORPUS)
+    cmake_path(ABSOLUTE_PATH arg_CORPUS BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  if(TUTTI_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    # libFuzzer writes what it learns into its first folder: that one is ours, the corpus is only read.
+    set(learned ${CMAKE_CURRENT_BINARY_DIR}/corpus_${name})
+    file(MAKE_DIRECTORY ${learned})
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name}
+      -max_total_time=${TUTTI_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048 ${learned} ${arg_CORPUS})
+    math(EXPR timeout "${TUTTI_FUZZ_SECONDS} + 120")
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+  else()
+    target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp)
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${arg_CORPUS})
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS unit TIMEOUT 120)
+  endif()
 endfunction()
