@@ -1,0 +1,41 @@
+// Call: one collective call of one rank, bound to addresses; and Peers, the table of those it can talk to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/types.h"
+#include "executor/message.h"
+#include "executor/peer.h"
+#include "plan/partition.h"
+#include "plan/plan.h"
+
+namespace tutti {
+
+// By rank; null where no link is (this rank itself, or a peer that no Program needed so far).
+using Peers = std::vector<std::unique_ptr<Peer>>;
+
+// Sizes at which the data path changes its ways; from calibration.
+struct DataPathOptions {
+  uint64_t pull_min_bytes = 32 * 1024;            // lend private memory to a peer that can pull from this size on
+  uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
+};
+
+struct Call {
+  const PlanShape* shape = nullptr;
+  Datatype datatype = TUTTI_FLOAT32;
+  ReduceOp op = TUTTI_SUM;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  Partition partition{0, 4, 1, 1, 64};
+  uint64_t size_bytes = 0;
+  uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
+  Window input_window;             // when the caller's buffers lie in shared memory
+  Window output_window;
+  DataPathOptions options;
+
+  bool in_place() const { return input == output; }
+};
+
+}  // namespace tutti

@@ -1,0 +1,166 @@
+#include "executor/channel_run.h"
+
+#include <algorithm>
+
+namespace tutti {
+
+void ChannelRun::prepare(const Program& program, uint64_t slice_bytes) {
+  size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
+  if (scratch_.size() < temps * slice_bytes) scratch_.resize(temps * slice_bytes);
+  temps_.resize(std::max(temps_.size(), temps));
+  size_t most_sources = 0, most_destinations = 0, most_sends = 0;
+  for (const Op& op : program.ops) {
+    most_sources = std::max<size_t>(most_sources, op.sources.count);
+    most_destinations = std::max<size_t>(most_destinations, op.destinations.count + op.sends.count);
+    most_sends = std::max<size_t>(most_sends, op.sends.count);
+  }
+  sources_.reserve(most_sources);
+  destinations_.reserve(most_destinations);
+  deliveries_.reserve(most_sends);
+}
+
+void ChannelRun::start(const Program& program, const Call& call, Peers& peers, int channel) {
+  program_ = &program;
+  call_ = &call;
+  peers_ = &peers;
+  channel_ = channel;
+  waiting_for_ = -1;
+  for (size_t i = 0; i < static_cast<size_t>(program.temps) * program.temp_copies; ++i) {
+    temps_[i] = {scratch_.data() + i * call.shape->slice_bytes, 0};
+  }
+  if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
+  for (int32_t rank : program.peers) peer_outputs_[rank] = {};
+  section_ = 0;
+  enter_section();
+}
+
+void ChannelRun::enter_section() {
+  round_ = 0;
+  op_ = 0;
+  computed_ = false;
+  if (section_ >= program_->sections.size()) return;
+  bool repeats = program_->sections[section_].repeat == Repeat::kPerSlice;
+  slices_ = repeats ? call_->partition.slices(channel_) : 1;
+}
+
+void ChannelRun::next_op() {
+  const ProgramSection& section = program_->sections[section_];
+  computed_ = false;
+  if (++op_ < section.ops.count) return;
+  op_ = 0;
+  if (++round_ < slices_ + section.max_lag) return;
+  ++section_;
+  enter_section();
+}
+
+Result<Progress> ChannelRun::advance() {
+  bool moved = false;
+  while (section_ < program_->sections.size()) {
+    const ProgramSection& section = program_->sections[section_];
+    if (section.ops.count > 0) {
+      const Op& op = program_->ops[section.ops.first + op_];
+      bool runs = round_ >= op.lag && round_ - op.lag < slices_;
+      if (runs && !TUTTI_TRY(run(op, round_ - op.lag))) return moved ? Progress::kMoved : Progress::kBlocked;
+      moved = moved || runs;
+    }
+    next_op();
+  }
+  Progress settled = TUTTI_TRY(settle());
+  return settled == Progress::kBlocked && moved ? Progress::kMoved : settled;
+}
+
+Result<bool> ChannelRun::run(const Op& op, uint64_t slice) {
+  return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
+}
+
+// The caller's buffers are his again once nobody reads them and every sender has been told.
+Result<Progress> ChannelRun::settle() {
+  for (int32_t rank : program_->peers) {
+    Peer& from = peer(rank);
+    TUTTI_TRY(from.recv_stream(channel_).release());
+    if (from.send_stream(channel_).references_released() && from.puts_complete() && from.told_all()) continue;
+    waiting_for_ = rank;
+    return Progress::kBlocked;
+  }
+  waiting_for_ = -1;
+  return Progress::kDone;
+}
+
+Result<bool> ChannelRun::run_wait(const Op& op, uint64_t slice) {
+  Peer& from = peer(op.peer);
+  RecvStream& stream = from.recv_stream(channel_);
+  waiting_for_ = op.peer;
+  TUTTI_TRY(stream.release());
+  if (!stream.ready()) return false;
+  const Line& line = stream.next_line();
+  Message message = decode(line);
+  TUTTI_TRY(check_message(from, line, message, op, slice));
+  if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
+  std::byte* into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
+  if (!TUTTI_TRY(accept(from, stream, message, into))) return false;
+  if (op.release) TUTTI_TRY(stream.release());
+  waiting_for_ = -1;
+  return true;
+}
+
+Status ChannelRun::check_message(Peer& from, const Line& line, const Message& message, const Op& op, uint64_t slice) const {
+  if (line.words[1] != call_->signature) {
+    return error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
+        .at({.rank = -1, .peer = from.rank(), .link = {}});
+  }
+  uint64_t most = call_->shape->slice_bytes;
+  bool fits = message.size_bytes <= (message.kind == MessageKind::kInline ? kInlineBytes : most) &&
+              (op.into == kNoChunk || message.size_bytes == output_piece(op.into, slice).size());
+  if (fits && message.kind <= MessageKind::kDirect && (message.kind != MessageKind::kDirect || op.into != kNoChunk)) return {};
+  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
+               static_cast<int>(message.kind), message.size_bytes)
+      .at({.rank = -1, .peer = from.rank(), .link = {}});
+}
+
+Result<bool> ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
+  const std::byte* payload = nullptr;
+  bool lent = false;
+  switch (message.kind) {
+    case MessageKind::kSignal:
+    case MessageKind::kDirect:
+      break;
+    case MessageKind::kInline:
+      payload = reinterpret_cast<const std::byte*>(&stream.next_line().words[3]);
+      break;
+    case MessageKind::kSlot:
+      payload = stream.next_slot();
+      break;
+    case MessageKind::kReference: {
+      const RemoteMemory* memory = from.link().find(message.payload.memory_id);
+      if (memory == nullptr) return false;  // under way
+      bool inside = memory->mapped != nullptr && message.payload.offset <= memory->size_bytes &&
+                    message.size_bytes <= memory->size_bytes - message.payload.offset;
+      if (!inside) return error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank());
+      payload = memory->mapped + message.payload.offset;
+      lent = true;
+      break;
+    }
+    case MessageKind::kPull: {
+      std::byte* to = into != nullptr ? into : stream.next_slot();
+      TUTTI_TRY(from.link().pull({to, message.size_bytes}, message.address));
+      payload = to;
+      lent = true;
+      break;
+    }
+  }
+  if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
+  stream.take(payload, message.size_bytes, lent);
+  return true;
+}
+
+void ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {
+  bool large = call_->size_bytes >= call_->options.streaming_min_bytes;
+  copy(into, from, size_bytes, large ? Store::kStreaming : Store::kCached);
+}
+
+std::span<std::byte> ChannelRun::output_piece(int chunk, uint64_t slice) const {
+  Piece piece = call_->partition.piece(channel_, chunk, slice);
+  return {call_->output + piece.offset_bytes, piece.size_bytes};
+}
+
+}  // namespace tutti

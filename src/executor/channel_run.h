@@ -1,0 +1,107 @@
+// ChannelRun: the interpreter. Walks one channel's Program for one Call; resumable, never blocks. The only state machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "executor/call.h"
+#include "executor/program.h"
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+enum class Progress : uint8_t {
+  kDone,
+  kMoved,    // did something, and can go on only later
+  kBlocked,  // did nothing: waits for a peer
+};
+
+class ChannelRun {
+ public:
+  // Memory for the largest Program that will run: temps of up to `slice_bytes` each, operands, sends.
+  void prepare(const Program& program, uint64_t slice_bytes);
+
+  // Everything outlives the run. After prepare() for this Program.
+  void start(const Program& program, const Call& call, Peers& peers, int channel);
+
+  // Goes as far as it can. kDone: the results are in the output, and no peer needs the caller's memory any more.
+  Result<Progress> advance();
+
+  // The peer that the run waits for, -1 when it is not waiting or for several.
+  int waiting_for() const { return waiting_for_; }
+
+ private:
+  struct Value {
+    const std::byte* data = nullptr;
+    uint64_t size_bytes = 0;
+  };
+  struct Temp {
+    std::byte* data = nullptr;
+    uint64_t size_bytes = 0;
+  };
+  // How one send of a kCompute is done.
+  struct Delivery {
+    MessageKind kind = MessageKind::kSignal;
+    std::byte* store_to = nullptr;        // the kernel stores here; null: nothing to store
+    const std::byte* payload = nullptr;   // what the message carries or refers to
+  };
+
+  Result<bool> run(const Op& op, uint64_t slice);
+  Result<bool> run_wait(const Op& op, uint64_t slice);
+  Result<bool> run_compute(const Op& op, uint64_t slice);
+  // Receiving. These give false when the message has not come in full.
+  Result<bool> accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
+  void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
+  Status check_message(Peer& peer, const Line& line, const Message& message, const Op& op, uint64_t slice) const;
+
+  // Computing and sending.
+  bool slots_free(const Op& op);
+  Status gather(const Op& op, uint64_t slice);
+  void choose_deliveries(const Op& op, uint64_t slice);
+  Delivery choose_delivery(const Send& send, uint64_t slice);
+  bool may_lend(const Send& send) const;
+  const std::byte* home_of(const Send& send, uint64_t slice) const;
+  void combine(const Op& op);
+  bool streams_past_caches(const Op& op) const;
+  Result<bool> send_all(const Op& op);
+  Message describe(const Send& send, const Delivery& delivery) const;
+  Status release(const Op& op);
+
+  std::span<std::byte> output_piece(int chunk, uint64_t slice) const;
+  Result<Value> value_of(const Operand& operand, uint64_t slice);
+  std::byte* storage_of(const Operand& operand, uint64_t slice);
+  Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
+  void enter_section();
+  void next_op();
+  Result<Progress> settle();
+  Peer& peer(int rank) { return *(*peers_)[rank]; }
+
+  const Program* program_ = nullptr;
+  const Call* call_ = nullptr;
+  Peers* peers_ = nullptr;
+  int channel_ = 0;
+  int waiting_for_ = -1;
+
+  // Where the walk is.
+  size_t section_ = 0;
+  uint64_t round_ = 0;
+  uint64_t slices_ = 0;
+  uint32_t op_ = 0;
+  bool computed_ = false;                  // the current kCompute has its value and sends it
+  uint32_t sent_ = 0;                      // sends of it that are done
+  uint64_t value_bytes_ = 0;               // size of its value
+  const std::byte* value_ = nullptr;       // where its value lies here; null while only messages hold it
+  alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
+
+  // Reused tables; prepare() sizes them.
+  std::vector<std::byte> scratch_;
+  std::vector<Temp> temps_;
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> destinations_;
+  std::vector<Delivery> deliveries_;
+  std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known
+};
+
+}  // namespace tutti

@@ -1,0 +1,203 @@
+// The computing and sending half of the interpreter: one kCompute gathers its sources, decides for every message how the value
+// gets there with the fewest copies, lets the kernel store to all places at once, and sends.
+#include <algorithm>
+
+#include "executor/channel_run.h"
+
+namespace tutti {
+
+Result<bool> ChannelRun::run_compute(const Op& op, uint64_t slice) {
+  if (!computed_) {
+    if (!slots_free(op)) return false;
+    TUTTI_TRY(gather(op, slice));
+    choose_deliveries(op, slice);
+    combine(op);
+    computed_ = true;
+    sent_ = 0;
+  }
+  if (!TUTTI_TRY(send_all(op))) return false;
+  TUTTI_TRY(release(op));
+  waiting_for_ = -1;
+  return true;
+}
+
+bool ChannelRun::slots_free(const Op& op) {
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    int32_t to = program_->sends[op.sends.first + i].peer;
+    if (peer(to).send_stream(channel_).has_slot()) continue;
+    waiting_for_ = to;
+    return false;
+  }
+  return true;
+}
+
+// Fills sources_ and destinations_ (the local ones), and value_bytes_.
+Status ChannelRun::gather(const Op& op, uint64_t slice) {
+  sources_.clear();
+  destinations_.clear();
+  value_bytes_ = 0;
+  for (uint32_t i = 0; i < op.sources.count; ++i) {
+    Value value = TUTTI_TRY(value_of(program_->operands[op.sources.first + i], slice));
+    if (i > 0 && value.size_bytes != value_bytes_) {
+      return error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_, value.size_bytes);
+    }
+    value_bytes_ = value.size_bytes;
+    sources_.push_back(value.data);
+  }
+  for (uint32_t i = 0; i < op.destinations.count; ++i) {
+    destinations_.push_back(storage_of(program_->operands[op.destinations.first + i], slice));
+  }
+  return {};
+}
+
+Result<ChannelRun::Value> ChannelRun::value_of(const Operand& operand, uint64_t slice) {
+  switch (operand.space) {
+    case Space::kInput: {
+      Piece piece = call_->partition.piece(channel_, operand.index, slice);
+      return Value{call_->input + piece.offset_bytes, piece.size_bytes};
+    }
+    case Space::kOutput: {
+      auto piece = output_piece(operand.index, slice);
+      return Value{piece.data(), piece.size()};
+    }
+    case Space::kTemp: {
+      const Temp& stored = temp(operand.index, slice);
+      return Value{stored.data, stored.size_bytes};
+    }
+    case Space::kArrival: {
+      const RecvStream& stream = peer(operand.index).recv_stream(channel_);
+      return Value{stream.payload(), stream.size_bytes()};
+    }
+  }
+  return error(Code::kInternal, "operand of unknown space {}", static_cast<int>(operand.space));
+}
+
+std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
+  if (operand.space == Space::kOutput) return output_piece(operand.index, slice).data();
+  TUTTI_CHECK(operand.space == Space::kTemp);
+  Temp& stored = temp(operand.index, slice);
+  stored.size_bytes = value_bytes_;
+  return stored.data;
+}
+
+// Decides where the value is stored besides destinations_, and where messages find it.
+void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
+  bool divides = op.finish && call_->op == TUTTI_AVG;
+  bool is_source = sources_.size() == 1 && !divides;
+  value_ = !destinations_.empty() ? destinations_[0] : is_source ? sources_[0] : nullptr;
+  deliveries_.clear();
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    deliveries_.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
+    if (deliveries_.back().store_to != nullptr) destinations_.push_back(deliveries_.back().store_to);
+  }
+  if (value_ != nullptr || value_bytes_ > kInlineBytes || op.sends.count == 0) return;
+  value_ = small_value_;
+  destinations_.push_back(small_value_);
+}
+
+ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
+  if (value_bytes_ == 0) return {MessageKind::kSignal, nullptr, nullptr};
+  if (value_bytes_ <= kInlineBytes) return {MessageKind::kInline, nullptr, nullptr};
+  Peer& to = peer(send.peer);
+  SendStream& stream = to.send_stream(channel_);
+  if (!to.mapped()) {
+    if (may_lend(send)) return {MessageKind::kSlot, nullptr, home_of(send, slice)};
+    return {MessageKind::kSlot, stream.slot(), stream.slot()};
+  }
+  const Window& window = peer_outputs_[send.peer];
+  if (send.into != kNoChunk && call_->shape->deliver_directly && window) {
+    const RemoteMemory* memory = to.link().find(window.memory_id);
+    Piece piece = call_->partition.piece(channel_, send.into, slice);
+    uint64_t offset = window.offset + piece.offset_bytes;
+    if (memory != nullptr && memory->mapped != nullptr && offset + value_bytes_ <= memory->size_bytes) {
+      return {MessageKind::kDirect, memory->mapped + offset, nullptr};
+    }
+  }
+  if (may_lend(send)) {
+    bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
+    if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
+    if (to.link().traits().pullable && value_bytes_ >= call_->options.pull_min_bytes) {
+      return {MessageKind::kPull, nullptr, home_of(send, slice)};
+    }
+  }
+  return {MessageKind::kSlot, stream.slot(), nullptr};
+}
+
+// Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.
+bool ChannelRun::may_lend(const Send& send) const {
+  if (send.source.space == Space::kInput) return call_->shape->by_reference || !call_->in_place();
+  return send.source.space == Space::kOutput && call_->shape->by_reference;
+}
+
+const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
+  const std::byte* base = send.source.space == Space::kInput ? call_->input : call_->output;
+  return base + call_->partition.piece(channel_, send.source.index, slice).offset_bytes;
+}
+
+void ChannelRun::combine(const Op& op) {
+  if (value_bytes_ == 0 || destinations_.empty()) return;
+  bool divides = op.finish && call_->op == TUTTI_AVG;
+  Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
+  if (sources_.size() == 1 && !divides) {
+    for (std::byte* to : destinations_) {
+      if (to != sources_[0]) copy(to, sources_[0], value_bytes_, store);
+    }
+    return;
+  }
+  reduce({.datatype = call_->datatype,
+          .op = call_->op,
+          .sources = sources_,
+          .destinations = destinations_,
+          .count = value_bytes_ / size_of(call_->datatype),
+          .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
+          .store = store});
+}
+
+// Results of large calls that nobody reads soon.
+bool ChannelRun::streams_past_caches(const Op& op) const {
+  if (call_->size_bytes < call_->options.streaming_min_bytes) return false;
+  bool final_here = true;
+  for (uint32_t i = 0; i < op.destinations.count; ++i) {
+    final_here = final_here && program_->operands[op.destinations.first + i].space == Space::kOutput;
+  }
+  return final_here && std::all_of(deliveries_.begin(), deliveries_.end(),
+                                   [](const Delivery& d) { return d.kind == MessageKind::kDirect; });
+}
+
+Result<bool> ChannelRun::send_all(const Op& op) {
+  for (; sent_ < op.sends.count; ++sent_) {
+    const Send& send = program_->sends[op.sends.first + sent_];
+    const Delivery& delivery = deliveries_[sent_];
+    const std::byte* payload = delivery.kind == MessageKind::kInline ? value_ : delivery.payload;
+    Message message = describe(send, delivery);
+    PutResult result = TUTTI_TRY(peer(send.peer).send_stream(channel_).send(message, call_->signature, payload));
+    if (result == PutResult::kDone) continue;
+    waiting_for_ = send.peer;
+    return false;
+  }
+  return true;
+}
+
+Message ChannelRun::describe(const Send& send, const Delivery& delivery) const {
+  Message message;
+  message.kind = delivery.kind;
+  message.size_bytes = value_bytes_;
+  message.output = call_->output_window;
+  if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
+  if (delivery.kind == MessageKind::kReference) {
+    bool is_input = send.source.space == Space::kInput;
+    const Window& window = is_input ? call_->input_window : call_->output_window;
+    auto within = delivery.payload - (is_input ? call_->input : call_->output);
+    message.payload = {window.memory_id, window.offset + within};
+  }
+  return message;
+}
+
+Status ChannelRun::release(const Op& op) {
+  for (uint32_t i = 0; i < op.releases.count; ++i) {
+    TUTTI_TRY(peer(program_->releases[op.releases.first + i]).recv_stream(channel_).release());
+  }
+  return {};
+}
+
+}  // namespace tutti

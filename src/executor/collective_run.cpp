@@ -1,0 +1,97 @@
+#include "executor/collective_run.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace tutti {
+namespace {
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+void CollectiveRun::prepare(const std::vector<Program>& programs, uint64_t slice_bytes) {
+  if (channels_.size() < programs.size()) channels_.resize(programs.size());
+  done_.resize(channels_.size());
+  size_t peers = 0;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    channels_[i].prepare(programs[i], slice_bytes);
+    peers += programs[i].peers.size();
+  }
+  polled_.reserve(peers);
+}
+
+void CollectiveRun::start(const std::vector<Program>& programs, const Call& call, Peers& peers) {
+  active_ = programs.size();
+  peers_ = &peers;
+  polled_.clear();
+  for (size_t i = 0; i < active_; ++i) {
+    channels_[i].start(programs[i], call, peers, static_cast<int>(i));
+    done_[i] = false;
+    for (int32_t rank : programs[i].peers) {
+      Peer* peer = peers[rank].get();
+      if (peer->needs_poll() && std::find(polled_.begin(), polled_.end(), peer) == polled_.end()) polled_.push_back(peer);
+    }
+  }
+}
+
+Result<Progress> CollectiveRun::advance() {
+  for (Peer* peer : polled_) TUTTI_TRY(peer->poll());
+  bool all_done = true;
+  bool moved = false;
+  for (size_t i = 0; i < active_; ++i) {
+    if (done_[i]) continue;
+    Progress progress = TUTTI_TRY(channels_[i].advance());
+    done_[i] = progress == Progress::kDone;
+    all_done = all_done && done_[i];
+    moved = moved || progress != Progress::kBlocked;
+  }
+  if (all_done) return Progress::kDone;
+  return moved ? Progress::kMoved : Progress::kBlocked;
+}
+
+int CollectiveRun::waiting_for() const {
+  for (size_t i = 0; i < active_; ++i) {
+    if (!done_[i] && channels_[i].waiting_for() >= 0) return channels_[i].waiting_for();
+  }
+  return -1;
+}
+
+bool Waiter::idle() {
+  constexpr uint32_t kRoundsPerClock = 32;
+  if (idle_rounds_++ == 0) since_ = Clock::now();
+  int64_t waited_ns = 0;
+  bool yields = policy_.spin_ns == 0;
+  if (yields || idle_rounds_ % kRoundsPerClock == 0) {
+    waited_ns = std::chrono::nanoseconds(Clock::now() - since_).count();
+    yields = waited_ns >= policy_.spin_ns;
+  }
+  if (waited_ns >= policy_.spin_ns + policy_.yield_ns) return true;
+  if (yields) {
+    sched_yield();
+  } else {
+    pause_cpu();
+  }
+  return false;
+}
+
+ArmedPeers::ArmedPeers(Peers& peers) : peers_(peers) {
+  for (auto& peer : peers_) {
+    if (peer) peer->link().arm(waits_);
+  }
+}
+
+ArmedPeers::~ArmedPeers() {
+  for (auto& peer : peers_) {
+    if (peer) peer->link().disarm();
+  }
+}
+
+}  // namespace tutti

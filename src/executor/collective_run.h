@@ -1,0 +1,67 @@
+// CollectiveRun: one call on all its channels, and how a thread waits for it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/status.h"
+#include "executor/channel_run.h"
+
+namespace tutti {
+
+class CollectiveRun {
+ public:
+  // Allocates for these Programs (one per channel), so that start() and advance() do not.
+  void prepare(const std::vector<Program>& programs, uint64_t slice_bytes);
+  // Everything outlives the run.
+  void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
+  Result<Progress> advance();
+  // A peer that a channel waits for, -1 if none.
+  int waiting_for() const;
+
+ private:
+
+  std::vector<ChannelRun> channels_;
+  size_t active_ = 0;               // channels of the current call
+  std::vector<bool> done_;
+  Peers* peers_ = nullptr;
+  std::vector<Peer*> polled_;       // peers of the current call whose links need polling
+};
+
+// How long a wait spins, then yields the core to other ranks, before it sleeps.
+struct WaitPolicy {
+  int64_t spin_ns = 20'000;
+  int64_t yield_ns = 100'000;
+};
+
+// The phases of one wait: call idle() each time nothing moved, reset() when something did.
+class Waiter {
+ public:
+  explicit Waiter(WaitPolicy policy) : policy_(policy) {}
+  void reset() { idle_rounds_ = 0; }
+  // Spins or yields a little; true when it is time to sleep.
+  bool idle();
+
+ private:
+  WaitPolicy policy_;
+  uint32_t idle_rounds_ = 0;
+  Clock::time_point since_{};
+};
+
+// Puts the links of all `peers` to sleep state and wakes them again when it goes.
+class ArmedPeers {
+ public:
+  explicit ArmedPeers(Peers& peers);
+  ~ArmedPeers();
+  ArmedPeers(const ArmedPeers&) = delete;
+  ArmedPeers& operator=(const ArmedPeers&) = delete;
+  WaitSet& waits() { return waits_; }
+
+ private:
+  Peers& peers_;
+  WaitSet waits_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,14 @@
+// lower: the only place where a Plan's steps turn into what a rank does.
+//
+// It fuses a Copy or Reduce with the Puts of its result (so the result is stored straight into messages), drops temps that only
+// travel, and finds where each arrival is read for the last time (so its slot is freed at once).
+#pragma once
+
+#include "executor/program.h"
+
+namespace tutti {
+
+// `part` must come from a Plan that validate() accepts.
+Program lower(const RankPlan& part);
+
+}  // namespace tutti

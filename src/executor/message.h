@@ -1,0 +1,70 @@
+// How a message of a stream looks in its 64-byte line (transports/transport.h): word 0 is the message's number from 1, word 1
+// the signature of the call it belongs to, word 2 kind and size. The rest is a small payload, or where the payload lies and
+// where this rank's output lies. So every message carries the call's header, and a receiver that reads a line knows all of it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "transports/transport.h"
+
+namespace tutti {
+
+enum class MessageKind : uint8_t {
+  kSignal,     // no payload
+  kInline,     // in this line
+  kSlot,       // in the slot of the same number
+  kReference,  // in shared memory of the sender, until the message is released
+  kPull,       // in private memory of the sender, until the message is released
+  kDirect,     // already in the receiver's output
+};
+
+inline constexpr size_t kInlineBytes = 40;
+
+// A place in memory that its owner has shared; memory id 0 is none.
+struct Window {
+  uint32_t memory_id = 0;
+  uint64_t offset = 0;
+  explicit operator bool() const { return memory_id != 0; }
+};
+
+struct Message {
+  MessageKind kind = MessageKind::kSignal;
+  uint64_t size_bytes = 0;
+  Window payload;           // kReference
+  uint64_t address = 0;     // kPull
+  Window output;            // the sender's output of this call; none with kInline
+};
+
+inline Line encode(const Message& message, uint64_t number, uint64_t signature, const void* inline_payload) {
+  Line line;
+  line.words[0] = number;
+  line.words[1] = signature;
+  line.words[2] = static_cast<uint64_t>(message.kind) | message.size_bytes << 8;
+  if (message.kind == MessageKind::kInline) {
+    std::memcpy(&line.words[3], inline_payload, message.size_bytes);
+    return line;
+  }
+  line.words[3] = message.payload.memory_id | static_cast<uint64_t>(message.output.memory_id) << 32;
+  line.words[4] = message.kind == MessageKind::kPull ? message.address : message.payload.offset;
+  line.words[5] = message.output.offset;
+  return line;
+}
+
+inline Message decode(const Line& line) {
+  Message message;
+  message.kind = static_cast<MessageKind>(line.words[2] & 0xff);
+  message.size_bytes = line.words[2] >> 8;
+  if (message.kind == MessageKind::kInline) return message;
+  message.payload = {static_cast<uint32_t>(line.words[3]), line.words[4]};
+  message.address = line.words[4];
+  message.output = {static_cast<uint32_t>(line.words[3] >> 32), line.words[5]};
+  return message;
+}
+
+inline uint64_t load_counter(const Line& line) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(line.words[0])).load(std::memory_order_acquire);
+}
+
+}  // namespace tutti

@@ -1,0 +1,112 @@
+// Peer: everything the executor keeps about one other rank: the link, the two arenas, and the streams both ways.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "executor/message.h"
+#include "executor/stream_layout.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+class Peer;
+
+// Messages to the peer, in order. A message's slot may be used again once the peer has released the message.
+class SendStream {
+ public:
+  SendStream(Peer& peer, int channel);
+
+  bool has_slot() const;
+  // Whether the peer has released all messages that referred to memory of the caller.
+  bool references_released() const { return freed() >= referenced_; }
+  // Where the payload of the next message goes: the peer's slot itself when it is mapped, else its mirror here.
+  std::byte* slot();
+  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds without a slot;
+  // for kSlot on a mapped link it must be slot(). kFull: nothing happened.
+  Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload);
+
+ private:
+  uint64_t freed() const;
+
+  Peer& peer_;
+  const int channel_;
+  uint64_t sent_ = 0;
+  uint64_t referenced_ = 0;  // number of the last message that refers to the caller's memory
+  mutable uint64_t freed_seen_ = 0;
+};
+
+// Messages from the peer, in order, one at a time: receive, use, release.
+class RecvStream {
+ public:
+  RecvStream(Peer& peer, int channel);
+
+  bool ready() const;                 // the next message is here
+  const Line& next_line() const;      // valid when ready()
+  // Takes the next message; its payload is `payload` until release(). `lent`: it lies in memory of the sender's caller.
+  void take(const std::byte* payload, uint64_t size_bytes, bool lent);
+  std::byte* next_slot() const;       // the slot of the next message
+
+  bool holding() const { return taken_ > released_; }
+  const std::byte* payload() const { return payload_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+  // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is told at once; otherwise in
+  // batches. What a full link does not take is told by Peer::poll().
+  Status release();
+  // Tells the sender what is due. Does nothing when nothing is.
+  Status tell();
+  bool owes() const { return due_ && told_ < released_; }
+
+ private:
+  Peer& peer_;
+  const int channel_;
+  uint64_t taken_ = 0;
+  uint64_t released_ = 0;
+  uint64_t told_ = 0;
+  const std::byte* payload_ = nullptr;
+  uint64_t size_bytes_ = 0;
+  bool due_ = false;  // the sender must hear of released_
+  bool lent_ = false;
+};
+
+class Peer {
+ public:
+  // `arena` is this rank's, `remote_arena` the peer's as the link knows it. Everything outlives the Peer.
+  Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena);
+
+  int rank() const { return link_.peer(); }
+  Link& link() { return link_; }
+  bool mapped() const { return remote_arena_.mapped != nullptr; }
+  SendStream& send_stream(int channel) { return *sends_[channel]; }
+  RecvStream& recv_stream(int channel) { return *recvs_[channel]; }
+
+  // Moves the link forward. Errors are the link's.
+  Status poll();
+  // Whether every sender has heard of what it waits for.
+  bool told_all() const;
+  bool needs_poll() const { return needs_poll_; }
+  // Whether all payloads that were handed to the link from the caller's memory have left it.
+  bool puts_complete() const { return puts_completed_ >= caller_puts_; }
+
+ private:
+  friend class SendStream;
+  friend class RecvStream;
+
+  const int self_;
+  Link& link_;
+  const StreamLayout& layout_;
+  const std::span<std::byte> arena_;
+  const RemoteMemory& remote_arena_;
+  const bool needs_poll_;
+  std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
+  uint64_t puts_issued_ = 0;
+  uint64_t puts_completed_ = 0;
+  uint64_t caller_puts_ = 0;           // puts_issued_ after the last put from the caller's memory
+  std::vector<std::unique_ptr<SendStream>> sends_;
+  std::vector<std::unique_ptr<RecvStream>> recvs_;
+};
+
+}  // namespace tutti
