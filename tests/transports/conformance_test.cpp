@@ -1,0 +1,209 @@
+// What every transport must do with data. Runs on all of them.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <thread>
+
+#include "transports/implementations.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kWindow = 4 << 20;
+constexpr uint64_t kData = 64 * 64;  // lines come first in every window
+
+void check_ok(const Status& status) {
+  INFO(status.message());
+  CHECK(status.ok());
+}
+
+void check_all_ok(const std::vector<Status>& statuses) {
+  for (const auto& status : statuses) check_ok(status);
+}
+
+std::span<const std::byte> bytes_at(const Window& window, uint64_t offset, size_t size) {
+  return window.mapping.bytes().subspan(offset, size);
+}
+
+bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("put is visible before its signal", "", Implementations) {
+  Job job(TestType::make(), 2, kWindow);
+  check_ok(job.status());
+  struct Case {
+    size_t size_bytes, to, from;
+  };
+  std::vector<Case> cases = {{0, 0, 0},      {1, 0, 0},      {1, 3, 7},         {63, 1, 2},          {64, 0, 0},
+                             {4095, 5, 1},   {4096, 0, 0},   {65536, 0, 0},     {65537, 63, 9},      {1 << 20, 0, 0},
+                             {1234567, 1, 3}, {(2 << 20) + 1, 17, 31}};
+  auto source = pattern((3 << 20), 7);
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      auto [size, to, from] = cases[i];
+      uint64_t turn = i + 1;
+      if (rank == 0) {
+        Line line{{turn, size, turn * 3, 0, 0, 0, 0, ~turn}};
+        TUTTI_TRY(put(job.link(0, 1), job.slice(0, 1, kData + to), std::span(source).subspan(from, size),
+                      job.slice(0, 1, 0), line));
+        TUTTI_TRY(await(job.link(0, 1), job.window(0).line(64), turn));
+      } else {
+        TUTTI_TRY(await(job.link(1, 0), job.window(1).line(0), turn));
+        const Line& line = *job.window(1).line(0);
+        bool right = line.words[1] == size && line.words[2] == turn * 3 && line.words[7] == ~turn &&
+                     same(bytes_at(job.window(1), kData + to, size), std::span(source).subspan(from, size));
+        if (!right) return error(Code::kInternal, "case {} arrived wrong", i);
+        TUTTI_TRY(signal(job.link(1, 0), job.slice(1, 0, 64), Line{{turn}}));
+      }
+    }
+    return {};
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("puts and signals arrive in order", "", Implementations) {
+  constexpr uint64_t kPuts = 3000;
+  Job job(TestType::make(), 2, kWindow);
+  check_ok(job.status());
+  std::vector<std::vector<std::byte>> sources;
+  for (uint64_t i = 0; i < 16; ++i) sources.push_back(pattern(1 + i * 211, i));
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    Link& link = job.link(rank, 1 - rank);
+    if (rank == 1) {
+      uint64_t before = 0;
+      while (before < kPuts) {
+        TUTTI_TRY(await(link, job.window(1).line(0), before + 1));
+        uint64_t now = counter_of(job.window(1).line(0));
+        for (uint64_t k = before; k < now; ++k) {
+          // Every put so far has its own place, so all of them must be there by now.
+          auto& expected = sources[k % 16];
+          if (!same(bytes_at(job.window(1), kData + (k % 512) * 4096, expected.size()), expected)) {
+            return error(Code::kInternal, "put {} is not there at signal {}", k, now);
+          }
+        }
+        before = now;
+        TUTTI_TRY(signal(link, job.slice(1, 0, 0), Line{{before}}));
+      }
+      return {};
+    }
+    for (uint64_t k = 0; k < kPuts; ++k) {
+      if (k >= 500) TUTTI_TRY(await(link, job.window(0).line(0), k - 499));
+      TUTTI_TRY(put(link, job.slice(0, 1, kData + (k % 512) * 4096), sources[k % 16], job.slice(0, 1, 0), Line{{k + 1}}));
+    }
+    return await(link, job.window(0).line(0), kPuts);
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("a full link recovers and loses nothing", "", Implementations) {
+  constexpr uint64_t kPuts = 400;
+  constexpr size_t kSize = 100'003;
+  Job job(TestType::make(), 2, kWindow);
+  check_ok(job.status());
+  std::vector<std::vector<std::byte>> sources;
+  for (uint64_t i = 0; i < 7; ++i) sources.push_back(pattern(kSize, i));
+  Link& sender = job.link(0, 1);
+  // The receiver does not poll at first: a transport with queues must say kFull rather than block or grow.
+  uint64_t sent = 0;
+  bool full = false;
+  while (sent < kPuts && !full) {
+    auto result = sender.put(job.slice(0, 1, kData + (sent % 7) * kSize), sources[sent % 7], job.slice(0, 1, 0),
+                             Line{{sent + 1}});
+    REQUIRE(result.ok());
+    full = *result == PutResult::kFull;
+    if (!full) ++sent;
+  }
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    if (rank == 1) return await(job.link(1, 0), job.window(1).line(0), kPuts);
+    for (uint64_t k = sent; k < kPuts; ++k) {
+      TUTTI_TRY(put(sender, job.slice(0, 1, kData + (k % 7) * kSize), sources[k % 7], job.slice(0, 1, 0), Line{{k + 1}}));
+    }
+    uint64_t completed = 0;
+    return await_until([&] { return sender.poll(&completed).ok() && completed == kPuts; }, {});
+  });
+  check_all_ok(statuses);
+  for (uint64_t i = 0; i < 7; ++i) CHECK(same(bytes_at(job.window(1), kData + i * kSize, kSize), sources[i]));
+}
+
+TEMPLATE_LIST_TEST_CASE("both directions move at once", "", Implementations) {
+  constexpr uint64_t kPuts = 200;
+  constexpr size_t kSize = 300'001;
+  Job job(TestType::make(), 2, kWindow);
+  check_ok(job.status());
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    int peer = 1 - rank;
+    Link& link = job.link(rank, peer);
+    auto mine = pattern(kSize, static_cast<uint64_t>(rank)), theirs = pattern(kSize, static_cast<uint64_t>(peer));
+    for (uint64_t k = 0; k < kPuts; ++k) {
+      TUTTI_TRY(put(link, job.slice(rank, peer, kData), mine, job.slice(rank, peer, 0), Line{{k + 1}}));
+    }
+    TUTTI_TRY(await(link, job.window(rank).line(0), kPuts));
+    uint64_t completed = 0;
+    TUTTI_TRY(await_until([&] { return link.poll(&completed).ok() && completed == kPuts; }, {}));
+    if (!same(bytes_at(job.window(rank), kData, kSize), theirs)) return error(Code::kInternal, "wrong bytes");
+    return {};
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("puts and signals outside the memory are refused and harm nothing", "", Implementations) {
+  Job job(TestType::make(), 2, 8192);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  auto source = pattern(8192, 1);
+  auto refused = [&](RemoteSlice to, size_t size, RemoteSlice at) {
+    auto result = link.put(to, std::span(source).first(size), at, Line{{1}});
+    return !result.ok() && result.status().code() == Code::kInvalidArgument && result.status().place().peer == 1;
+  };
+  CHECK(refused(job.slice(0, 1, 8192), 1, job.slice(0, 1, 0)));
+  CHECK(refused(job.slice(0, 1, 1), 8192, job.slice(0, 1, 0)));
+  CHECK(refused(job.slice(0, 1, UINT64_MAX), 2, job.slice(0, 1, 0)));
+  CHECK(refused(job.slice(0, 1, 0), 64, job.slice(0, 1, 8192)));
+  CHECK(refused(job.slice(0, 1, 0), 64, job.slice(0, 1, 8192 - 32)));
+  CHECK(refused(job.slice(0, 1, 0), 64, job.slice(0, 1, 8)));
+  CHECK(refused(job.slice(0, 1, 0), 64, job.slice(0, 1, UINT64_MAX - 63)));
+  CHECK(refused({}, 64, job.slice(0, 1, 0)));
+  CHECK(refused(job.slice(0, 1, 0), 64, {}));
+  CHECK(!link.signal(job.slice(0, 1, 8192), Line{{1}}).ok());
+
+  check_ok(put(link, job.slice(0, 1, 4096), std::span(source).first(4096), job.slice(0, 1, 64), Line{{9}}));
+  check_ok(await_until([&] { return counter_of(job.window(1).line(64)) == 9; }, {&job.link(0, 1), &job.link(1, 0)}));
+  CHECK(counter_of(job.window(1).line(0)) == 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("a pull reads the peer's private memory exactly", "", Implementations) {
+  Job job(TestType::make(), 2, 8192);
+  check_ok(job.status());
+  auto source = pattern(3'000'017, 5);
+  std::vector<std::byte> target(source.size());
+  Link& link = job.link(0, 1);
+  CHECK(link.traits() == job.link(1, 0).traits());
+  auto from = reinterpret_cast<uint64_t>(source.data());
+  if (link.traits().pullable) {
+    check_ok(link.pull(target, from));
+    CHECK(target == source);
+    check_ok(link.pull({}, from));
+  } else {
+    CHECK(link.pull(target, from).code() == Code::kInvalidUsage);
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("mapped memory is the peer's own", "", Implementations) {
+  Job job(TestType::make(), 2, 8192);
+  check_ok(job.status());
+  const RemoteMemory* remote = job.remote(0, 1);
+  CHECK(remote->size_bytes == 8192);
+  CHECK((remote->mapped != nullptr) == job.link(0, 1).traits().mappable);
+  CHECK(job.link(0, 1).needs_poll() == !job.link(0, 1).traits().mappable);
+  if (remote->mapped != nullptr) {
+    remote->mapped[5000] = std::byte{42};
+    check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{1}}));
+    check_ok(await(job.link(1, 0), job.window(1).line(0), 1));
+    CHECK(*job.window(1).at(5000) == std::byte{42});
+  }
+}
+
+}  // namespace tutti::test

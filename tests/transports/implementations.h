@@ -1,0 +1,10 @@
+// The transports that the conformance suite runs on.
+#pragma once
+
+#include <tuple>
+
+#include "transports/fabric.h"
+
+namespace tutti::test {
+using Implementations = std::tuple<Loopback>;
+}

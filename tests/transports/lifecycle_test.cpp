@@ -1,0 +1,266 @@
+// What every transport must do about meeting, sharing, sleeping and leaving. Runs on all of them.
+#include <catch2/catch.hpp>
+
+#include <thread>
+
+#include "transports/implementations.h"
+
+namespace tutti::test {
+namespace {
+
+void check_ok(const Status& status) {
+  INFO(status.message());
+  CHECK(status.ok());
+}
+
+void check_all_ok(const std::vector<Status>& statuses) {
+  for (const auto& status : statuses) check_ok(status);
+}
+
+// Sleeps in poll(2) until woken and returns the status of the Link's next poll().
+Status sleep_once(Link& link) {
+  WaitSet waits;
+  link.arm(waits);
+  int ready = ::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs));
+  link.disarm();
+  if (ready <= 0) return error(Code::kTimeout, "nothing woke this rank");
+  uint64_t completed = 0;
+  return link.poll(&completed);
+}
+
+}  // namespace
+
+TEMPLATE_LIST_TEST_CASE("every pair of ranks links and talks", "", Implementations) {
+  int n = GENERATE(2, 3, 4, 7);
+  Job job(TestType::make(), n, 64 * 64);
+  check_ok(job.status());
+  auto statuses = on_threads(n, [&](int rank) -> Status {
+    for (int peer = 0; peer < n; ++peer) {
+      if (peer == rank) continue;
+      TUTTI_TRY(signal(job.link(rank, peer), job.slice(rank, peer, rank * 64), Line{{1, static_cast<uint64_t>(rank)}}));
+    }
+    for (int peer = 0; peer < n; ++peer) {
+      if (peer == rank) continue;
+      TUTTI_TRY(await(job.link(rank, peer), job.window(rank).line(peer * 64), 1));
+      if (job.link(rank, peer).peer() != peer) return error(Code::kInternal, "the link names another peer");
+    }
+    return {};
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("memory shared later is found, and not before", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  std::vector<uint32_t> ids;
+  for (int i = 0; i < 40; ++i) {
+    const Window& window = job.node(0).add_window(4096 * (i + 1));
+    ids.push_back(window.exported->id);
+    CHECK(job.link(1, 0).find(window.exported->id) == nullptr);
+    check_ok(job.link(0, 1).share(*window.exported));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const RemoteMemory* found = nullptr;
+    check_ok(await_until([&] { return (found = job.link(1, 0).find(ids[i])) != nullptr; }, {&job.link(0, 1), &job.link(1, 0)}));
+    REQUIRE(found != nullptr);
+    CHECK(found->id == ids[i]);
+    CHECK(found->size_bytes == 4096 * (i + 1));
+  }
+  CHECK(job.link(1, 0).find(12345) == nullptr);
+}
+
+TEMPLATE_LIST_TEST_CASE("released memory is forgotten by the peer", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  const LocalMemory* exported = job.node(0).add_window(4096).exported;
+  uint32_t id = exported->id;
+  check_ok(job.link(0, 1).share(*exported));
+  std::vector<Link*> links = {&job.link(0, 1), &job.link(1, 0)};
+  check_ok(await_until([&] { return job.link(1, 0).find(id) != nullptr; }, links));
+  job.node(0).transport->release(exported);
+  check_ok(await_until([&] { return job.link(1, 0).find(id) == nullptr; }, links));
+  CHECK(job.node(0).add_window(4096).exported->id != id);
+}
+
+TEMPLATE_LIST_TEST_CASE("a rank that goes to sleep misses no wake-up", "", Implementations) {
+  constexpr uint64_t kTurns = 4000;
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    Link& link = job.link(rank, 1 - rank);
+    for (uint64_t turn = 1; turn <= kTurns; ++turn) {
+      if (rank == 0) TUTTI_TRY(signal(link, job.slice(0, 1, 0), Line{{turn}}));
+      TUTTI_TRY(await_asleep(link, job.window(rank).line(0), turn));
+      if (rank == 1) TUTTI_TRY(signal(link, job.slice(1, 0, 0), Line{{turn}}));
+    }
+    return {};
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("a sleeping rank is woken by any of its links", "", Implementations) {
+  Job job(TestType::make(), 3, 4096);
+  check_ok(job.status());
+  auto statuses = on_threads(3, [&](int rank) -> Status {
+    if (rank != 0) {
+      for (uint64_t turn = 1; turn <= 200; ++turn) {
+        TUTTI_TRY(signal(job.link(rank, 0), job.slice(rank, 0, rank * 64), Line{{turn}}));
+        TUTTI_TRY(await_asleep(job.link(rank, 0), job.window(rank).line(0), turn));
+      }
+      return {};
+    }
+    uint64_t answered[3] = {};
+    while (answered[1] < 200 || answered[2] < 200) {
+      WaitSet waits;
+      for (int peer : {1, 2}) job.link(0, peer).arm(waits);
+      auto waiting = [&](int peer) { return counter_of(job.window(0).line(peer * 64)) == answered[peer]; };
+      if (waiting(1) && waiting(2)) {
+        if (::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs)) == 0) {
+          return error(Code::kTimeout, "nothing woke rank 0");
+        }
+      }
+      for (int peer : {1, 2}) job.link(0, peer).disarm();
+      for (int peer : {1, 2}) {
+        uint64_t completed = 0;
+        TUTTI_TRY(job.link(0, peer).poll(&completed));
+        if (waiting(peer)) continue;
+        TUTTI_TRY(signal(job.link(0, peer), job.slice(0, peer, 0), Line{{++answered[peer]}}));
+      }
+    }
+    return {};
+  });
+  check_all_ok(statuses);
+}
+
+TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  // Rings while awake are no wake-ups, and a wake-up is used up by disarm().
+  job.node(1).transport->ring();
+  for (uint64_t turn = 1; turn <= 3; ++turn) {
+    check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(await(job.link(1, 0), job.window(1).line(0), turn));
+    WaitSet waits;
+    job.link(1, 0).arm(waits);
+    job.node(1).transport->ring();
+    CHECK(::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs)) > 0);
+    job.link(1, 0).disarm();
+  }
+  WaitSet waits;
+  job.link(1, 0).arm(waits);
+  CHECK(::poll(waits.fds.data(), waits.fds.size(), 0) == 0);
+  job.link(1, 0).disarm();
+}
+
+TEMPLATE_LIST_TEST_CASE("ring wakes a sleeping rank", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  Status slept;
+  std::atomic<bool> awake{false};
+  std::thread sleeper([&] {
+    slept = sleep_once(job.link(1, 0));
+    awake = true;
+  });
+  while (!awake) {
+    job.node(1).transport->ring();
+    std::this_thread::yield();
+  }
+  sleeper.join();
+  check_ok(slept);
+}
+
+TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  Status statuses[2];
+  std::thread sleepers[2];
+  for (int rank : {0, 1}) sleepers[rank] = std::thread([&, rank] { statuses[rank] = sleep_once(job.link(rank, 1 - rank)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  job.link(0, 1).abort();
+  job.link(0, 1).abort();
+  for (auto& sleeper : sleepers) sleeper.join();
+  CHECK(statuses[0].code() == Code::kAborted);
+  CHECK(statuses[1].code() == Code::kRemote);
+  CHECK(statuses[1].place().peer == 0);
+  CHECK(statuses[1].message().find("rank 0") != std::string::npos);
+  // Sticky, everywhere.
+  uint64_t completed = 0;
+  for (int rank : {0, 1}) {
+    Link& link = job.link(rank, 1 - rank);
+    CHECK(link.poll(&completed).message() == statuses[rank].message());
+    CHECK(link.signal(job.slice(rank, 1 - rank, 0), Line{{1}}).status().message() == statuses[rank].message());
+    CHECK(link.put({}, {}, job.slice(rank, 1 - rank, 0), Line{{1}}).status().message() == statuses[rank].message());
+    CHECK(link.share(*job.window(rank).exported).message() == statuses[rank].message());
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("a peer that leaves is an error that names it", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{5}}));
+  job.node(0).links[1].reset();
+  // What was sent before is still delivered.
+  Status status = await(job.link(1, 0), job.window(1).line(0), 5);
+  check_ok(status);
+  Status gone = await_until([] { return false; }, {&job.link(1, 0)});
+  CHECK(gone.code() == Code::kRemote);
+  CHECK(gone.place().peer == 0);
+}
+
+TEMPLATE_LIST_TEST_CASE("connect gives up at its deadline and names the peer", "", Implementations) {
+  auto factory = TestType::make();
+  Node a(factory, 0, 2, 77), b(factory, 1, 2, 77);
+  check_ok(a.listen());
+  check_ok(b.listen());
+  Node& caller = GENERATE(0, 1) == 0 ? a : b;
+  Node& other = &caller == &a ? b : a;
+  Status status = caller.connect(other.rank, other.transport->address(), Deadline::after_ms(100));
+  CHECK(status.code() == Code::kTimeout);
+  CHECK(status.place().peer == other.rank);
+}
+
+TEMPLATE_LIST_TEST_CASE("abort ends a connect that waits", "", Implementations) {
+  auto factory = TestType::make();
+  Node a(factory, 0, 2, 78), b(factory, 1, 2, 78);
+  check_ok(a.listen());
+  check_ok(b.listen());
+  Node& caller = GENERATE(0, 1) == 0 ? a : b;
+  Node& other = &caller == &a ? b : a;
+  caller.links[other.rank] = caller.transport->open(other.rank);
+  Blob address = other.transport->address();
+  Status status;
+  std::thread connecting(
+      [&] { status = caller.link(other.rank).connect(address, Deadline::after_ms(kPatienceMs)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  caller.link(other.rank).abort();
+  connecting.join();
+  CHECK(status.code() == Code::kAborted);
+}
+
+TEMPLATE_LIST_TEST_CASE("a wrong token does not join", "", Implementations) {
+  auto factory = TestType::make();
+  Node a(factory, 0, 2, 79, 1), b(factory, 1, 2, 79, 2);
+  check_ok(a.listen());
+  check_ok(b.listen());
+  auto statuses = connect_ranks({&a, &b}, Deadline::after_ms(2000));
+  CHECK(!statuses[0].ok());
+  CHECK(!statuses[1].ok());
+}
+
+TEMPLATE_LIST_TEST_CASE("jobs side by side do not meet", "", Implementations) {
+  auto factory = TestType::make();
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (uint64_t number : {501, 502}) {
+    for (int rank : {0, 1}) {
+      nodes.push_back(std::make_unique<Node>(factory, rank, 2, number));
+      check_ok(nodes.back()->listen());
+    }
+  }
+  auto statuses = on_threads(4, [&](int i) {
+    int peer = i ^ 1;
+    return nodes[i]->connect(nodes[peer]->rank, nodes[peer]->transport->address(), Deadline::after_ms(kPatienceMs));
+  });
+  check_all_ok(statuses);
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,81 @@
+// How a sleeping rank is woken: a word that says whether it sleeps, and an eventfd. Waking costs a system call, so whoever
+// signals reads the word first. Every Link has a doorbell of its own on each end, because several threads of one rank may
+// sleep at once, and one thread must not swallow the other's wake-up.
+//
+// No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the line,
+// fences, and reads the word. One of the two sees the other's store.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+// A sequentially consistent fence. ThreadSanitizer does not know std::atomic_thread_fence (and gcc warns about it there).
+inline void full_fence() {
+#if defined(__SANITIZE_THREAD__)
+  __sync_synchronize();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+// The signaller's view of a doorbell: `word` may lie in memory shared with another process.
+struct Bell {
+  uint32_t* word = nullptr;
+  int eventfd = -1;  // borrowed
+
+  // Fences; then, if the other end sleeps and nobody has rung yet, wakes it. Any thread, async-signal-safe.
+  void ring_if_asleep() const noexcept;
+};
+
+// The sleeper's view. arm() and disarm() belong to the thread that advances the Link.
+class Doorbell {
+ public:
+  // With the word in private memory.
+  static Result<std::unique_ptr<Doorbell>> create();
+  // With the word at `word`, which must hold 0 and outlive the doorbell.
+  static Result<std::unique_ptr<Doorbell>> create(uint32_t* word);
+
+  Doorbell(const Doorbell&) = delete;
+  Doorbell& operator=(const Doorbell&) = delete;
+
+  Bell bell() const { return {word_, eventfd_.get()}; }
+  void arm(WaitSet& waits);
+  void disarm();
+
+ private:
+  Doorbell(uint32_t* word, Fd eventfd) : word_(word != nullptr ? word : &private_word_), eventfd_(std::move(eventfd)) {}
+  void drain();
+
+  uint32_t private_word_ = 0;
+  uint32_t* word_;
+  Fd eventfd_;
+  uint64_t owed_ = 0;  // rings that disarm() has seen announced in the word but not yet read from the eventfd
+};
+
+// All doorbells of one rank, at most one per peer, so that ring() reaches them from any thread without a lock.
+class BellRow {
+ public:
+  explicit BellRow(int nranks) : bells_(nranks) {}
+
+  // The row keeps `bell` alive until the row ends or another is set for the same peer, so that a ring() that runs at the
+  // same time as a Link's end stays safe. Replacing is for reconnecting, when no ring() may run.
+  void set(int peer, std::shared_ptr<Doorbell> bell);
+  void ring() const noexcept;
+
+ private:
+  struct Slot {
+    std::atomic<Doorbell*> bell{nullptr};
+    std::shared_ptr<Doorbell> owner;  // with the Link, and on loopback with the peer's Link
+  };
+  std::vector<Slot> bells_;
+};
+
+}  // namespace tutti

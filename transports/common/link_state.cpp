@@ -1,0 +1,19 @@
+#include "transports/common/link_state.h"
+
+namespace tutti {
+
+Status LinkState::check() {
+  if (failure_.ok() && aborted()) return fail(Code::kAborted, "aborted by this rank");
+  return failure_;
+}
+
+Status LinkState::fail(Code code, std::string_view what) {
+  if (failure_.ok()) failure_ = refuse(code, what);
+  return failure_;
+}
+
+Status LinkState::refuse(Code code, std::string_view what) const {
+  return error(code, "link to rank {} ({}): {}", place_.peer, place_.link, what).at(place_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// The part of a Link that outlives its first error: who is at the other end, and what went wrong.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "base/status.h"
+
+namespace tutti {
+
+class LinkState {
+ public:
+  LinkState(int rank, int peer, std::string link) : place_{.rank = rank, .peer = peer, .link = std::move(link)} {}
+
+  int peer() const { return place_.peer; }
+  int rank() const { return place_.rank; }
+
+  // Owner thread. Ok while the Link works; otherwise its first error, the same ever after.
+  bool ok() const { return failure_.ok() && !aborted_.load(std::memory_order_acquire); }
+  Status check();
+  // Owner thread. Records the first error and returns it: "rank 3: what".
+  Status fail(Code code, std::string_view what);
+  // An error of one call that leaves the Link as it was: the caller's mistake.
+  Status refuse(Code code, std::string_view what) const;
+
+  // Any thread. True the first time.
+  bool abort() noexcept { return !aborted_.exchange(true, std::memory_order_acq_rel); }
+  bool aborted() const noexcept { return aborted_.load(std::memory_order_acquire); }
+
+ private:
+  ErrorPlace place_;
+  Status failure_;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace tutti

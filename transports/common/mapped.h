@@ -1,0 +1,40 @@
+// Puts and signals into memory that is mapped here, and the bounds that hold on every transport.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "transports/common/doorbell.h"
+#include "transports/common/link_state.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+bool in_bounds(uint64_t memory_bytes, uint64_t offset, uint64_t size_bytes);
+// What is wrong with a put of `size_bytes` to `to`, "" if nothing. A put of nothing needs no memory.
+std::string put_problem(const RemoteSlice& to, uint64_t size_bytes);
+// The same for a Line, which must also be aligned.
+std::string signal_problem(const RemoteSlice& signal);
+
+// Words 1..7, then a release store of word 0. `at` is the aligned Line in the receiver's memory.
+void store_line(std::byte* at, const Line& line);
+
+// The sending half of a Link whose peer's memory is mapped: puts are complete on return.
+class MappedWriter {
+ public:
+  explicit MappedWriter(LinkState& state) : state_(state) {}
+
+  // Where the peer sleeps; known once connected.
+  void set_bell(Bell peer_bell) { peer_bell_ = peer_bell; }
+  Result<PutResult> put(const RemoteSlice& to, std::span<const std::byte> from, const RemoteSlice& signal, const Line& line);
+  Result<PutResult> signal(const RemoteSlice& signal, const Line& line);
+  uint64_t puts() const { return puts_; }
+
+ private:
+  LinkState& state_;
+  Bell peer_bell_;
+  uint64_t puts_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,33 @@
+// The peer's memory as one Link knows it, by id. Belongs to the thread that advances the Link.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/fd.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+class RemoteTable {
+ public:
+  // `mapping` is what keeps `mapped` valid, empty if something else does. A second memory with the same id is refused: false.
+  bool add(uint32_t id, size_t size_bytes, std::byte* mapped, Mapping mapping = {}) {
+    return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(mapping)}).second;
+  }
+  void remove(uint32_t id) { memories_.erase(id); }
+  // Stays valid until remove(id); nullptr if unknown.
+  const RemoteMemory* find(uint32_t id) const {
+    auto found = memories_.find(id);
+    return found == memories_.end() ? nullptr : &found->second.memory;
+  }
+
+ private:
+  struct Entry {
+    RemoteMemory memory;
+    Mapping mapping;
+  };
+  std::unordered_map<uint32_t, Entry> memories_;
+};
+
+}  // namespace tutti

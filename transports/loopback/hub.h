@@ -1,0 +1,53 @@
+// How the two ends of a loopback link find each other.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "base/deadline.h"
+#include "transports/common/doorbell.h"
+
+namespace tutti {
+
+// One rank's end of one link. Shared by that rank's Link and the peer's, and for its doorbell by the rank's BellRow.
+struct LoopbackEnd {
+  struct Note {  // the peer shares memory, or with no bytes takes it back
+    uint32_t id = 0;
+    std::span<std::byte> bytes;
+    bool released = false;
+  };
+
+  std::array<std::byte, 32> token{};
+  std::unique_ptr<Doorbell> bell;
+  std::atomic<bool> left{false};  // this rank has closed or aborted its end
+
+  std::mutex mutex;
+  std::vector<Note> notes;        // from the peer, not read yet
+  std::atomic<bool> has_notes{false};
+};
+
+class LoopbackHub {
+ public:
+  // Offers `mine` as rank's end of its link to `peer` and waits for the peer's end. nullptr: `deadline` passed or `give_up`
+  // said so.
+  std::shared_ptr<LoopbackEnd> meet(uint64_t job, int rank, int peer, std::shared_ptr<LoopbackEnd> mine, Deadline deadline,
+                                    const std::function<bool()>& give_up);
+  // Makes every meet() ask its give_up again.
+  void wake();
+
+ private:
+  using Place = std::tuple<uint64_t, int, int>;  // job, whose end, to whom
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Place, std::shared_ptr<LoopbackEnd>> offers_;
+};
+
+}  // namespace tutti
