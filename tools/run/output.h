@@ -1,0 +1,70 @@
+// From the ranks' pipes to this process's standard output and error, in whole lines.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fd.h"
+
+namespace tutti::tool {
+
+// Text on its way to one descriptor. Writing never blocks, though the descriptor may be blocking: its file is shared with
+// other processes, so its flags are not ours to change.
+class OutputQueue {
+ public:
+  explicit OutputQueue(int fd);
+
+  void add(std::string_view text) { pending_.append(text); }
+  int fd() const { return fd_; }
+  bool empty() const { return sent_ == pending_.size(); }
+  // Whether readers of the pipes should wait until some of this is written.
+  bool full() const { return pending_.size() - sent_ >= kFullBytes; }
+  // The reader is gone; everything added later is dropped.
+  bool broken() const { return broken_; }
+  // Writes a piece. Only after poll() said that the descriptor is writable.
+  void write_some();
+  // Writes all, blocking.
+  void write_all();
+
+ private:
+  static constexpr size_t kFullBytes = size_t{1} << 20;
+
+  int fd_;
+  size_t piece_bytes_;
+  std::string pending_;
+  size_t sent_ = 0;
+  bool broken_ = false;
+};
+
+// One rank's standard output or error: the read end of its pipe, and the line that is not complete yet.
+class RankStream {
+ public:
+  // `tag` begins every line.
+  RankStream(Fd pipe, std::string tag, OutputQueue& to) : pipe_(std::move(pipe)), tag_(std::move(tag)), to_(&to) {}
+
+  int fd() const { return pipe_.get(); }
+  bool open() const { return bool(pipe_); }
+  OutputQueue& to() const { return *to_; }
+  // Takes one piece from the pipe and passes its complete lines on. Returns false when there was nothing to take. At the
+  // end of the stream closes it.
+  bool read_some();
+  // Takes what the pipe holds now, and little more if its writers go on.
+  void drain();
+  // Passes the incomplete last line on, completed, and closes the pipe.
+  void close();
+
+ private:
+  // Reads that empty the largest pipe an ordinary user can have (1 MiB).
+  static constexpr int kDrainReads = 20;
+  // A line longer than this is cut into lines.
+  static constexpr size_t kLongestLine = size_t{16} << 20;
+
+  void pass_on(std::string_view text);
+
+  Fd pipe_;
+  std::string tag_;
+  OutputQueue* to_;
+  std::string line_;
+};
+
+}  // namespace tutti::tool

@@ -1,0 +1,54 @@
+// What the subcommands of `tutti` share. Each subcommand is one add_*() that registers itself on the app; its callback ends
+// well by returning, and otherwise by fail() or exit_with().
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+namespace tutti::tool {
+
+// Exit statuses beyond the usual 0 and 1.
+inline constexpr int kUsageError = 2;
+inline constexpr int kTimedOut = 124;
+inline constexpr int kCannotExecute = 126;
+inline constexpr int kCommandNotFound = 127;
+
+// One sentence for the user and the process's exit status. main() prints "tutti SUBCOMMAND: sentence" on standard error.
+class Failure : public std::runtime_error {
+ public:
+  Failure(int status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
+template <typename... Args>
+[[noreturn]] void fail(int status, fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(status, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Ends the tool quietly: what there was to say has been said.
+[[noreturn]] inline void exit_with(int status) { throw CLI::RuntimeError(status); }
+
+// Fails with tutti_last_error() when `status`, returned by a call without a communicator, is not success.
+inline void require(tutti_status_t status) {
+  if (status == TUTTI_SUCCESS) return;
+  std::string sentence = tutti_last_error(nullptr);
+  throw Failure(1, sentence.empty() ? tutti_status_text(status) : sentence);
+}
+
+// `after_dashes`: the arguments from the first "--" on, which the app itself does not see.
+void add_run(CLI::App& app, std::vector<std::string> after_dashes);
+void add_bench(CLI::App& app);
+void add_topo(CLI::App& app);
+void add_plan(CLI::App& app);
+
+}  // namespace tutti::tool
