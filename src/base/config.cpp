@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/log.h"
 
@@ -21,15 +25,15 @@ using NumberField = int64_t Config::*;
 struct Option {
   OptionInfo info;
   std::variant<TextField, NumberField> field;
-  int64_t least = 0;
-  int64_t most = std::numeric_limits<int64_t>::max();
-  std::array<std::string_view, 6> allowed = {};  // of a text option; empty: anything
+  int64_t least = 0;  // of a number
+  int64_t most = 0;
+  std::array<std::string_view, 4> choices = {};  // of a text; none: anything. An option whose default is "" also takes "".
 };
 
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 30;
 
-const std::array kOptions = {
+constexpr std::array kOptions = {
     Option{{"rank", "", "this process's rank, when no launcher says it"}, &Config::rank, -1, kMaxRanks - 1},
     Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks},
     Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"}, &Config::id_fd,
@@ -38,7 +42,7 @@ const std::array kOptions = {
     Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
            &Config::secret_file},
     Option{{"transport", "", "use only this transport; empty: the best that reaches"}, &Config::transport, 0, 0,
-           {"", "shm", "tcp", "loopback"}},
+           {"shm", "tcp", "loopback"}},
     Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
            &Config::interface},
     Option{{"algorithm", "", "run this algorithm; empty: the planner chooses"}, &Config::algorithm},
@@ -83,26 +87,46 @@ std::optional<int64_t> parse_number(std::string_view text) {
   return value << shift;
 }
 
+std::span<const std::string_view> choices_of(const Option& option) {
+  auto end = std::find(option.choices.begin(), option.choices.end(), "");
+  return {option.choices.begin(), end};
+}
+
+std::string describe_accepted(const Option& option) {
+  if (std::holds_alternative<NumberField>(option.field)) {
+    return fmt::format("a whole number from {} to {}", option.least, option.most);
+  }
+  auto choices = choices_of(option);
+  if (choices.empty()) return "any text";
+  return fmt::format("{} or {}", fmt::join(choices.first(choices.size() - 1), ", "), choices.back());
+}
+
+Status refuse(const Option& option, std::string_view text) {
+  return error(Code::kInvalidArgument, "option {} ({}) must be {}, not '{}'", option.info.name,
+               variable_name(option.info.name), describe_accepted(option), text);
+}
+
 Status set_number(Config& config, const Option& option, std::string_view text) {
   auto number = parse_number(text);
-  if (!number || *number < option.least || *number > option.most) {
-    return error(Code::kInvalidArgument, "option {} ({}) must be a whole number from {} to {}, not '{}'", option.info.name,
-                 variable_name(option.info.name), option.least, option.most, text);
-  }
+  if (!number || *number < option.least || *number > option.most) return refuse(option, text);
   config.*std::get<NumberField>(option.field) = *number;
   return {};
 }
 
 Status set_text(Config& config, const Option& option, std::string_view text) {
-  size_t choices = option.allowed.size();
-  while (choices > 0 && option.allowed[choices - 1].empty()) --choices;
-  auto allowed = std::span(option.allowed).first(choices);
-  if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), text) == allowed.end()) {
-    return error(Code::kInvalidArgument, "option {} ({}) must be one of {}, not '{}'", option.info.name,
-                 variable_name(option.info.name), fmt::join(allowed, " "), text);
-  }
-  config.*std::get<TextField>(option.field) = text;
+  auto field = std::get<TextField>(option.field);
+  auto choices = choices_of(option);
+  bool known = choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end();
+  bool is_default = text.empty() && (Config().*field).empty();
+  if (!known && !is_default) return refuse(option, text);
+  config.*field = text;
   return {};
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(text.begin(), text.end(), result.begin(), [](unsigned char c) { return std::tolower(c); });
+  return result;
 }
 
 }  // namespace
@@ -121,21 +145,25 @@ Status Config::set(std::string_view name, std::string_view value) {
 Result<Config> Config::from_environment() {
   constexpr std::string_view kPrefix = "TUTTI_";
   Config config;
+  std::vector<std::string_view> unknown;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     std::string_view text(*entry);
     size_t equals = text.find('=');
     if (!text.starts_with(kPrefix) || equals == std::string_view::npos) continue;
-    std::string name(text.substr(kPrefix.size(), equals - kPrefix.size()));
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (find_option(name) != nullptr) {
-      TUTTI_TRY(config.set(name, text.substr(equals + 1)));
+    std::string_view variable = text.substr(0, equals);
+    std::string name = lower(variable.substr(kPrefix.size()));
+    if (find_option(name) == nullptr || variable_name(name) != variable) {
+      unknown.push_back(variable);
       continue;
     }
-    auto near = nearest_option(name);
-    log_warn_once("environment variable {} is no option of tutti and has no effect{}", text.substr(0, equals),
-                  near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean {}?", variable_name(near)));
+    TUTTI_TRY(config.set(name, text.substr(equals + 1)));
   }
   set_log_level(config.log);
+  for (std::string_view variable : unknown) {
+    auto near = nearest_option(lower(variable.substr(kPrefix.size())));
+    log_warn_once("environment variable {} is no option of tutti and has no effect{}", variable,
+                  near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean {}?", variable_name(near)));
+  }
   return config;
 }
 
@@ -153,6 +181,12 @@ std::string value_of(const Config& config, std::string_view name) {
   TUTTI_CHECK(option != nullptr);
   if (auto* number = std::get_if<NumberField>(&option->field)) return fmt::format("{}", config.**number);
   return config.*std::get<TextField>(option->field);
+}
+
+std::string accepted_values(std::string_view name) {
+  const Option* option = find_option(name);
+  TUTTI_CHECK(option != nullptr);
+  return describe_accepted(*option);
 }
 
 std::string variable_name(std::string_view option) {

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 
@@ -61,6 +60,8 @@ struct OptionInfo {
 std::span<const OptionInfo> options();
 // The value of one option as text; the name must exist.
 std::string value_of(const Config& config, std::string_view name);
+// "a whole number from 1 to 64", "shm, tcp or loopback"; the name must exist.
+std::string accepted_values(std::string_view name);
 // "TUTTI_TIMEOUT_MS" for "timeout_ms".
 std::string variable_name(std::string_view option);
 

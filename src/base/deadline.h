@@ -11,7 +11,11 @@ using Clock = std::chrono::steady_clock;
 
 class Deadline {
  public:
-  static Deadline after_ms(int64_t timeout_ms) { return Deadline(Clock::now() + std::chrono::milliseconds(timeout_ms)); }
+  // At most 30 years away, so that no sum overflows; a negative time has passed.
+  static Deadline after_ms(int64_t timeout_ms) {
+    constexpr int64_t kMostMs = int64_t{1000} * 3600 * 24 * 365 * 30;
+    return Deadline(Clock::now() + std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, -1, kMostMs)));
+  }
   static Deadline never() { return Deadline(Clock::time_point::max()); }
 
   bool passed() const { return at_ != Clock::time_point::max() && Clock::now() >= at_; }

@@ -4,8 +4,9 @@
 
 namespace tutti {
 
-Mapping::~Mapping() {
+void Mapping::unmap() {
   if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
+  memory_ = {};
 }
 
 Result<Mapping> Mapping::create(int fd, size_t size_bytes) {

@@ -19,7 +19,10 @@ class Fd {
   explicit Fd(int fd) : fd_(fd) {}
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
     return *this;
   }
   ~Fd() { reset(); }
@@ -41,10 +44,13 @@ class Mapping {
   Mapping() = default;
   Mapping(Mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
   Mapping& operator=(Mapping&& other) noexcept {
-    std::swap(memory_, other.memory_);
+    if (this != &other) {
+      unmap();
+      memory_ = std::exchange(other.memory_, {});
+    }
     return *this;
   }
-  ~Mapping();
+  ~Mapping() { unmap(); }
 
   // Maps `size_bytes` of `fd` from its start.
   static Result<Mapping> create(int fd, size_t size_bytes);
@@ -53,6 +59,8 @@ class Mapping {
 
  private:
   explicit Mapping(std::span<std::byte> memory) : memory_(memory) {}
+  void unmap();
+
   std::span<std::byte> memory_;
 };
 

@@ -1,0 +1,130 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace tutti;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Range {
+  std::string name;
+  int64_t least;
+  int64_t most;
+};
+// Stated here a second time on purpose: the table in config.cpp must not change by accident.
+const std::vector<Range> kRanges = {
+    {"rank", -1, (1 << 20) - 1},
+    {"size", -1, 1 << 20},
+    {"id_fd", -1, 1 << 20},
+    {"channels", 0, 64},
+    {"slice_bytes", 0, 1 << 28},
+    {"slot_bytes", 4096, 1 << 28},
+    {"slots", 2, 64},
+    {"spin_us", -1, 1'000'000},
+    {"yield_us", -1, 1'000'000},
+    {"bootstrap_timeout_ms", 1, 2'592'000'000},
+    {"timeout_ms", 1, 2'592'000'000},
+};
+const std::vector<std::string> kFreeTexts = {"address", "secret_file", "interface", "algorithm", "plan_file", "calibration"};
+
+std::string error_of(const Status& status) {
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.code() == Code::kInvalidArgument);
+  return std::string(status.message());
+}
+
+}  // namespace
+
+TEST_CASE("every number is accepted on its bounds and refused beyond them") {
+  for (const auto& range : kRanges) {
+    INFO(range.name);
+    Config config;
+    for (int64_t inside : {range.least, range.most}) {
+      REQUIRE(config.set(range.name, std::to_string(inside)).ok());
+      CHECK(value_of(config, range.name) == std::to_string(inside));
+    }
+    const Config before = config;
+    for (int64_t outside : {range.least - 1, range.most + 1}) {
+      auto sentence = error_of(config.set(range.name, std::to_string(outside)));
+      CHECK_THAT(sentence, Contains(variable_name(range.name)) && Contains(std::to_string(range.least)) &&
+                               Contains(std::to_string(range.most)) && Contains("'" + std::to_string(outside) + "'"));
+    }
+    CHECK(config == before);
+  }
+}
+
+TEST_CASE("what is no whole number is refused") {
+  for (const char* text : {"", " 5", "5 ", "5.0", "0x10", "five", "1e3", "5KB", "5T", "K", "-", "+5", "99999999999999999999",
+                           "9223372036854775807G", "-1K"}) {
+    INFO("'" << text << "'");
+    Config config;
+    CHECK_FALSE(config.set("slot_bytes", text).ok());
+    CHECK(config == Config());
+  }
+}
+
+TEST_CASE("sizes take binary suffixes in either case") {
+  Config config;
+  for (auto [text, value] : {std::pair{"64K", 65536}, {"64k", 65536}, {"2M", 2 << 20}, {"2m", 2 << 20}, {"8192", 8192}}) {
+    REQUIRE(config.set("slot_bytes", text).ok());
+    CHECK(config.slot_bytes == value);
+  }
+  CHECK_FALSE(config.set("slot_bytes", "1G").ok());  // parses, but is beyond the bound
+}
+
+TEST_CASE("a free text is taken as it is") {
+  for (const auto& name : kFreeTexts) {
+    Config config;
+    REQUIRE(config.set(name, "some/text with = and spaces").ok());
+    CHECK(value_of(config, name) == "some/text with = and spaces");
+    REQUIRE(config.set(name, "").ok());
+    CHECK(config == Config());
+  }
+}
+
+TEST_CASE("a choice takes its words only, and the empty text where that is the default") {
+  Config config;
+  for (const char* word : {"shm", "tcp", "loopback", ""}) CHECK(config.set("transport", word).ok());
+  for (const char* word : {"error", "info", "debug", "warn"}) CHECK(config.set("log", word).ok());
+  CHECK(config == Config());
+  CHECK_THAT(error_of(config.set("transport", "SHM")), Contains("shm, tcp or loopback") && Contains("'SHM'"));
+  CHECK_THAT(error_of(config.set("log", "")), Contains("error, warn, info or debug"));
+  CHECK(config == Config());
+}
+
+TEST_CASE("an unknown name is refused with the nearest one") {
+  Config config;
+  CHECK_THAT(error_of(config.set("time_out_ms", "1")), Contains("'time_out_ms'") && Contains("did you mean 'timeout_ms'"));
+  CHECK_THAT(error_of(config.set("Rank", "1")), Contains("did you mean 'rank'"));
+  CHECK_THAT(error_of(config.set("completely_different", "1")), Contains("`tutti options`"));
+  CHECK_THAT(error_of(config.set("", "1")), Contains("`tutti options`"));
+}
+
+TEST_CASE("every option has one name, a meaning, and a value that it accepts itself") {
+  std::set<std::string_view> names;
+  for (const auto& option : options()) {
+    INFO(option.name);
+    CHECK(names.insert(option.name).second);
+    CHECK_FALSE(option.meaning.empty());
+    CHECK_FALSE(accepted_values(option.name).empty());
+    Config config;
+    CHECK(config.set(option.name, value_of(Config(), option.name)).ok());
+    CHECK(config == Config());
+  }
+  CHECK(names.size() == kRanges.size() + kFreeTexts.size() + 2);  // transport and log are the choices
+}
+
+TEST_CASE("the nearest word is found by edit distance, and none when all are far") {
+  const std::vector<std::string_view> words = {"ring", "tree", "direct_two_shot"};
+  CHECK(nearest("ring", words) == "ring");
+  CHECK(nearest("rnig", words) == "ring");
+  CHECK(nearest("three", words) == "tree");
+  CHECK(nearest("direct_twoshot", words) == "direct_two_shot");
+  CHECK(nearest("hierarchical", words).empty());
+  CHECK(nearest("x", {}).empty());
+}
