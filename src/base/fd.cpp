@@ -1,5 +1,7 @@
 #include "base/fd.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 
 namespace tutti {
@@ -17,10 +19,14 @@ Result<Mapping> Mapping::create(int fd, size_t size_bytes) {
 }
 
 Result<Fd> create_memfd(const char* name, size_t size_bytes) {
-  Fd fd(::memfd_create(name, MFD_CLOEXEC));
+  Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return system_error(errno, "cannot create shared memory (memfd_create)");
   if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) {
     return system_error(errno, fmt::format("cannot size shared memory to {} bytes", size_bytes));
+  }
+  // Whoever maps it relies on its size: a truncated file would end the process with SIGBUS.
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_error(errno, "cannot fix the size of shared memory (F_ADD_SEALS)");
   }
   return fd;
 }
