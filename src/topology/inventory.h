@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -12,6 +13,7 @@ namespace tutti {
 
 // Where a figure came from; a later one outranks an earlier one.
 enum class Origin : uint8_t { kDefault, kSpec, kProbe, kUser };
+std::string_view name_of(Origin origin);  // "default", "spec", "probe", "user"
 
 struct Figure {
   uint64_t value = 0;
@@ -21,8 +23,8 @@ struct Figure {
 
 // Tells whether two processes share a kernel and can reach each other inside it.
 struct HostIdentity {
-  std::string boot_id;     // /proc/sys/kernel/random/boot_id
-  uint64_t net_namespace = 0;   // inode numbers of /proc/self/ns/*
+  std::string boot_id;         // /proc/sys/kernel/random/boot_id
+  uint64_t net_namespace = 0;  // inode numbers of /proc/self/ns/*
   uint64_t pid_namespace = 0;
   uint64_t mount_namespace = 0;
   uint64_t user_namespace = 0;
@@ -31,7 +33,7 @@ struct HostIdentity {
 
 struct NumaNode {
   int id = 0;
-  std::vector<int> cpus;      // logical CPU numbers
+  std::vector<int> cpus;  // logical CPU numbers
   uint64_t memory_bytes = 0;
   friend bool operator==(const NumaNode&, const NumaNode&) = default;
 };
@@ -39,13 +41,13 @@ struct NumaNode {
 struct Cache {
   int level = 0;
   uint64_t size_bytes = 0;
-  int instances = 0;          // on the whole host
-  int cpus_sharing = 0;       // logical CPUs behind one instance
+  int instances = 0;     // on the whole host
+  int cpus_sharing = 0;  // logical CPUs behind one instance
   friend bool operator==(const Cache&, const Cache&) = default;
 };
 
 struct Cpu {
-  std::string architecture;   // "x86_64", "aarch64"
+  std::string architecture;  // "x86_64", "aarch64"
   std::string model;
   int packages = 0;
   int cores = 0;
@@ -76,46 +78,47 @@ struct Gpu {
 };
 
 struct Limits {
-  uint64_t memory_bytes = 0;           // physical
-  uint64_t memory_limit_bytes = 0;     // the control group's, 0: none
-  uint64_t memlock_bytes = 0;          // RLIMIT_MEMLOCK, UINT64_MAX: none
-  uint64_t open_files = 0;             // RLIMIT_NOFILE
-  uint64_t dev_shm_bytes = 0;          // size of /dev/shm, 0: absent
-  int ptrace_scope = 0;                // Yama; 0 when Yama is absent
+  uint64_t memory_bytes = 0;        // physical
+  uint64_t memory_limit_bytes = 0;  // the control group's, 0: none
+  uint64_t memlock_bytes = 0;       // RLIMIT_MEMLOCK, UINT64_MAX: none
+  uint64_t open_files = 0;          // RLIMIT_NOFILE
+  uint64_t dev_shm_bytes = 0;       // size of /dev/shm, 0: absent
+  int ptrace_scope = 0;             // Yama; 0 when Yama is absent
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-// What things cost on this host. Measured once by calibration (about 0.2 s, stored per host), else spec or default values.
+// What things cost on this host: measured once by calibration and stored, else these defaults of an ordinary server.
 struct Costs {
-  Figure copy_bytes_per_s;        // one core copying private memory much larger than the caches (payload)
-  Figure reduce_bytes_per_s;      // one core, c = a + b in float32, payload of c, out of cache
-  Figure cached_bytes_per_s;      // the same within L2
-  Figure cache_line_ns;           // a line's way from one core to another
-  Figure wake_ns;                 // waking a process that sleeps on an eventfd, other core
-  Figure yield_ns;                // sched_yield hand-over
-  Figure pull_ns;                 // fixed cost of process_vm_readv
-  Figure pull_bytes_per_s;        // and its bandwidth
-  Figure tcp_ns;                  // loopback TCP, one way, small message
-  Figure tcp_bytes_per_s;         // loopback TCP, one stream
+  Figure copy_bytes_per_s{8'000'000'000};     // one core copying private memory much larger than the caches (payload)
+  Figure reduce_bytes_per_s{6'000'000'000};   // one core, c = a + b in float32, payload of c, out of cache
+  Figure cached_bytes_per_s{25'000'000'000};  // the same within L2
+  Figure cache_line_ns{100};                  // a line's way from one core to another
+  Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
+  Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
+  Figure pull_ns{1'000};                      // fixed cost of process_vm_readv
+  Figure pull_bytes_per_s{5'000'000'000};     // and its bandwidth
+  Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
+  Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream
   friend bool operator==(const Costs&, const Costs&) = default;
 };
 
 struct Inventory {
   std::string hostname;
-  std::string kernel;              // uname -r
+  std::string kernel;  // uname -r
   HostIdentity identity;
   Cpu cpu;
   std::vector<NumaNode> numa_nodes;
   std::vector<Cache> caches;
   std::vector<Nic> nics;
   std::vector<Gpu> gpus;
-  std::string gpu_note;            // why gpus is empty: "no CUDA driver"
+  std::string gpu_note;  // why gpus is empty: "no CUDA driver"
   Limits limits;
   Costs costs;
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
-// JSON, one schema with a version field. Parsing reports line and reason.
+// JSON, one schema with a version field (docs/topology.md). Equal values give equal text. Fields that are left out keep
+// their defaults; parse errors have line, field and reason.
 std::string to_json(const Inventory& inventory);
 Result<Inventory> parse_inventory(std::string_view json);
 

@@ -23,23 +23,30 @@ std::string_view name_of(LinkKind kind);
 
 struct TopologyLink {
   LinkKind kind = LinkKind::kSelf;
-  bool mapped = false;      // loads and stores reach the peer's exported memory
-  bool pull = false;        // the peer's private memory can be read (cross-memory attach)
-  Figure latency_ns;        // one way, small message, receiver awake
-  Figure bytes_per_s;       // one direction, large messages, payload
+  bool mapped = false;  // loads and stores reach the peer's exported memory
+  bool pull = false;    // the peer's private memory can be read (cross-memory attach)
+  Figure latency_ns;    // one way, small message, receiver awake
+  Figure bytes_per_s;   // one direction, large messages, payload
   friend bool operator==(const TopologyLink&, const TopologyLink&) = default;
 };
 
 struct TopologyHost {
+  // The first rank's, except cpu.allowed_cpus: the union over this host's ranks (a launcher may bind each to its own
+  // cores).
   Inventory inventory;
-  std::vector<int> ranks;   // ascending; their indices here are the local ranks
+  std::vector<int> ranks;  // ascending; their indices here are the local ranks
+  // What the network adds between this host and others; from the fastest interface unless the user says otherwise.
+  Figure network_latency_ns;
+  Figure network_bytes_per_s;
   friend bool operator==(const TopologyHost&, const TopologyHost&) = default;
 };
 
 struct TopologyRank {
-  int host = 0;             // index into hosts
+  int host = 0;  // index into hosts
   int local_rank = 0;
-  int64_t pid = 0;
+  int64_t pid = 0;        // in its own pid namespace
+  HostIdentity identity;  // containers of one host may differ in pid, mount and user namespace
+  std::vector<int> cpus;  // its affinity mask
   friend bool operator==(const TopologyRank&, const TopologyRank&) = default;
 };
 
@@ -47,6 +54,7 @@ struct TopologyRank {
 struct RankFacts {
   Inventory inventory;
   int64_t pid = 0;
+  friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 
 class Topology {
@@ -59,6 +67,9 @@ class Topology {
   int nranks() const { return static_cast<int>(ranks.size()); }
   // Computed from the two hosts' facts, so n ranks need no n*n table. Symmetric.
   TopologyLink link(int a, int b) const;
+  bool same_process(int a, int b) const;
+  // The facts of `rank`'s host as that rank sees them: with its own namespaces and affinity mask.
+  Inventory inventory_of(int rank) const;
   // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
   int max_ranks_per_host() const;
   bool oversubscribed() const;
@@ -68,14 +79,26 @@ class Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// Groups ranks whose host identities share a kernel and a network namespace; figures of one host are taken from its first
-// rank. Errors: an empty list; hosts of different byte order.
+// All links that are alike, in the order of their first pair. Ranks and themselves are left out.
+struct LinkClass {
+  TopologyLink link;
+  uint64_t pairs = 0;
+  int first_a = 0;  // the first pair
+  int first_b = 0;
+  friend bool operator==(const LinkClass&, const LinkClass&) = default;
+};
+std::vector<LinkClass> link_classes(const Topology& topology);
+
+// Groups ranks whose host identities share a kernel and a network namespace; figures of one host are taken from its
+// first rank. Errors: an empty list; hosts of different byte order; two ranks that the forced transport (or any) cannot
+// link.
 Result<Topology> merge(std::span<const RankFacts> ranks, std::string_view forced_transport);
 
-// `nranks` ranks on one host, for planning without ranks.
+// `nranks` (at least 1) processes on one host, for planning without ranks. Their pids are made up.
 Topology single_host(const Inventory& inventory, int nranks);
 
-// JSON, versioned; a parse error has line and reason.
+// JSON, versioned, as for Inventory. The links are written too, for readers; they follow from the hosts' figures, so a
+// file that says otherwise is refused.
 std::string to_json(const Topology& topology);
 Result<Topology> parse_topology(std::string_view json);
 

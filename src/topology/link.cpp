@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "topology/topology.h"
+
+namespace tutti {
+namespace {
+
+// Of two figures the one that limits; of equal ones the one with the weaker origin, so that the order does not matter.
+Figure least(const Figure& a, const Figure& b) {
+  if (a.value != b.value) return a.value < b.value ? a : b;
+  return a.origin < b.origin ? a : b;
+}
+
+Figure most(const Figure& a, const Figure& b) {
+  if (a.value != b.value) return a.value > b.value ? a : b;
+  return a.origin < b.origin ? a : b;
+}
+
+// A sum is known as well as its less well known part.
+Figure sum(const Figure& a, const Figure& b) { return {a.value + b.value, std::min(a.origin, b.origin)}; }
+
+TopologyLink mapped_link(LinkKind kind, bool pull, const Costs& costs) {
+  return {kind, true, pull, costs.cache_line_ns, costs.copy_bytes_per_s};
+}
+
+TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
+  const Costs& from = a.inventory.costs;
+  const Costs& to = b.inventory.costs;
+  TopologyLink link{LinkKind::kTcp, false, false, most(from.tcp_ns, to.tcp_ns),
+                    least(from.tcp_bytes_per_s, to.tcp_bytes_per_s)};
+  // Network namespaces of one kernel hand packets over in memory.
+  bool same_kernel =
+      !a.inventory.identity.boot_id.empty() && a.inventory.identity.boot_id == b.inventory.identity.boot_id;
+  if (same_kernel) return link;
+  link.latency_ns = sum(link.latency_ns, most(a.network_latency_ns, b.network_latency_ns));
+  link.bytes_per_s = least(link.bytes_per_s, least(a.network_bytes_per_s, b.network_bytes_per_s));
+  return link;
+}
+
+}  // namespace
+
+bool Topology::same_process(int a, int b) const {
+  const TopologyRank& x = ranks[a];
+  const TopologyRank& y = ranks[b];
+  return x.host == y.host && x.pid == y.pid && x.identity.pid_namespace == y.identity.pid_namespace;
+}
+
+TopologyLink Topology::link(int a, int b) const {
+  TUTTI_CHECK(a >= 0 && a < nranks() && b >= 0 && b < nranks());
+  const TopologyHost& host = hosts[ranks[a].host];
+  const Costs& costs = host.inventory.costs;
+  if (a == b) return {LinkKind::kSelf, true, true, {0, costs.copy_bytes_per_s.origin}, costs.copy_bytes_per_s};
+  if (ranks[a].host != ranks[b].host || forced_transport == "tcp") return tcp_link(host, hosts[ranks[b].host]);
+
+  const HostIdentity& x = ranks[a].identity;
+  const HostIdentity& y = ranks[b].identity;
+  bool one_process = same_process(a, b);
+  // process_vm_readv names the peer by its pid and needs the right to trace it.
+  bool pull = one_process || (x.pid_namespace == y.pid_namespace && x.user_namespace == y.user_namespace &&
+                              host.inventory.limits.ptrace_scope == 0);
+  bool loopback = one_process && forced_transport != "shm";
+  return mapped_link(loopback ? LinkKind::kLoopback : LinkKind::kShm, pull, costs);
+}
+
+Inventory Topology::inventory_of(int rank) const {
+  const TopologyRank& self = ranks[rank];
+  Inventory inventory = hosts[self.host].inventory;
+  inventory.identity = self.identity;
+  inventory.cpu.allowed_cpus = self.cpus;
+  return inventory;
+}
+
+int Topology::max_ranks_per_host() const {
+  size_t most_ranks = 0;
+  for (const TopologyHost& host : hosts) most_ranks = std::max(most_ranks, host.ranks.size());
+  return static_cast<int>(most_ranks);
+}
+
+bool Topology::oversubscribed() const {
+  return std::any_of(hosts.begin(), hosts.end(), [](const TopologyHost& host) {
+    const Cpu& cpu = host.inventory.cpu;
+    size_t cpus = cpu.allowed_cpus.empty() ? static_cast<size_t>(cpu.logical_cpus) : cpu.allowed_cpus.size();
+    return cpus > 0 && host.ranks.size() > cpus;
+  });
+}
+
+std::vector<LinkClass> link_classes(const Topology& topology) {
+  auto figure_key = [](const Figure& figure) { return std::pair(figure.value, figure.origin); };
+  auto key = [&](const TopologyLink& link) {
+    return std::tuple(link.kind, link.mapped, link.pull, figure_key(link.latency_ns), figure_key(link.bytes_per_s));
+  };
+  std::map<decltype(key(TopologyLink())), LinkClass> classes;
+  auto add = [&](int a, int b, uint64_t pairs) {
+    std::pair<int, int> ends = std::minmax(a, b);
+    TopologyLink link = topology.link(a, b);
+    auto [entry, fresh] = classes.try_emplace(key(link), LinkClass{link, 0, ends.first, ends.second});
+    LinkClass& alike = entry->second;
+    alike.pairs += pairs;
+    std::tie(alike.first_a, alike.first_b) = std::min(std::pair(alike.first_a, alike.first_b), ends);
+  };
+  // Between two hosts all pairs are alike, so one of them stands for all.
+  for (size_t h = 0; h < topology.hosts.size(); ++h) {
+    const std::vector<int>& ranks = topology.hosts[h].ranks;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      for (size_t j = i + 1; j < ranks.size(); ++j) add(ranks[i], ranks[j], 1);
+    }
+    for (size_t g = h + 1; g < topology.hosts.size(); ++g) {
+      const std::vector<int>& others = topology.hosts[g].ranks;
+      add(ranks.front(), others.front(), ranks.size() * others.size());
+    }
+  }
+  std::vector<LinkClass> sorted;
+  for (const auto& [unused, each] : classes) sorted.push_back(each);
+  std::sort(sorted.begin(), sorted.end(), [](const LinkClass& x, const LinkClass& y) {
+    return std::pair(x.first_a, x.first_b) < std::pair(y.first_a, y.first_b);
+  });
+  return sorted;
+}
+
+}  // namespace tutti

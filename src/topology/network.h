@@ -1,0 +1,19 @@
+// What is known about a host's way to other hosts before anything was measured.
+#pragma once
+
+#include <string_view>
+
+#include "topology/inventory.h"
+
+namespace tutti {
+
+// The interface that traffic to other hosts is expected to use: up, with an address, physical before virtual, then the
+// fastest, then the first. nullptr: none. Borrowed from `inventory`.
+const Nic* main_nic(const Inventory& inventory);
+
+Figure network_latency_ns(const Inventory& inventory);
+Figure network_bytes_per_s(const Inventory& inventory);
+
+bool is_big_endian(std::string_view architecture);
+
+}  // namespace tutti

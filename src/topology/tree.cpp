@@ -1,0 +1,127 @@
+#include "topology/tree.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "topology/cpu_list.h"
+#include "topology/topology.h"
+#include "topology/units.h"
+
+namespace tutti {
+namespace {
+
+void render_children(const TreeNode& node, const std::string& indent, std::string& text) {
+  for (const TreeNode& child : node.children) {
+    bool last = &child == &node.children.back();
+    text += fmt::format("{}{} {}\n", indent, last ? "└─" : "├─", child.text);
+    render_children(child, indent + (last ? "   " : "│  "), text);
+  }
+}
+
+std::string cpu_text(const Cpu& cpu) {
+  std::string text = fmt::format("cpu: {}, {}, {}, {}", cpu.model.empty() ? cpu.architecture : cpu.model,
+                                 count_text(cpu.packages, "package"), count_text(cpu.cores, "core"),
+                                 count_text(cpu.logical_cpus, "logical CPU"));
+  if (!cpu.allowed_cpus.empty()) text += fmt::format(", allowed {}", format_cpu_list(cpu.allowed_cpus));
+  return text;
+}
+
+std::string cache_text(const Cache& cache) {
+  std::string text = fmt::format("L{} {}", cache.level, bytes_text(cache.size_bytes));
+  if (cache.instances > 1) text += fmt::format(" x {}", cache.instances);
+  return cache.cpus_sharing > 1 ? text + fmt::format(" (each for {} CPUs)", cache.cpus_sharing) : text;
+}
+
+std::string nic_text(const Nic& nic) {
+  std::string text = fmt::format("nic {}: {}", nic.name, nic.up ? "up" : "down");
+  if (nic.loopback) text += ", loopback";
+  if (nic.speed_mbps != 0) text += fmt::format(", {:g} Gbit/s", static_cast<double>(nic.speed_mbps) / 1000);
+  if (nic.mtu != 0) text += fmt::format(", mtu {}", nic.mtu);
+  if (!nic.pci_address.empty()) text += fmt::format(", pci {}", nic.pci_address);
+  if (nic.numa_node >= 0) text += fmt::format(", numa {}", nic.numa_node);
+  return nic.addresses.empty() ? text : text + fmt::format(", {}", fmt::join(nic.addresses, " "));
+}
+
+std::string gpu_text(const Gpu& gpu) {
+  return fmt::format("gpu {}: {}, {}, pci {}", gpu.uuid, gpu.model, bytes_text(gpu.memory_bytes), gpu.pci_address);
+}
+
+std::string limit_text(uint64_t value, std::string text) {
+  return value == std::numeric_limits<uint64_t>::max() ? "unlimited" : text;
+}
+
+std::string memory_text(const Limits& limits) {
+  std::string text = fmt::format("memory: {}", bytes_text(limits.memory_bytes));
+  if (limits.memory_limit_bytes != 0)
+    text += fmt::format(", this process's control group {}", bytes_text(limits.memory_limit_bytes));
+  text += fmt::format(", /dev/shm {}", limits.dev_shm_bytes == 0 ? "absent" : bytes_text(limits.dev_shm_bytes));
+  return text + fmt::format(", locked {}", limit_text(limits.memlock_bytes, bytes_text(limits.memlock_bytes)));
+}
+
+std::string limits_text(const Limits& limits) {
+  return fmt::format("limits: {} open files, reading another process's memory {} (ptrace_scope {})",
+                     limit_text(limits.open_files, fmt::format("{}", limits.open_files)),
+                     limits.ptrace_scope == 0 ? "allowed" : "not allowed", limits.ptrace_scope);
+}
+
+void add_costs(TreeNode& host, const Costs& costs) {
+  TreeNode& node = host.add("costs");
+  auto rate = [&](std::string_view what, const Figure& figure) {
+    node.add(fmt::format("{:<36} {:>10}  ({})", what, rate_text(figure.value), name_of(figure.origin)));
+  };
+  auto time = [&](std::string_view what, const Figure& figure) {
+    node.add(fmt::format("{:<36} {:>10}  ({})", what, time_text(figure.value), name_of(figure.origin)));
+  };
+  rate("copy, one core", costs.copy_bytes_per_s);
+  rate("float32 add, one core", costs.reduce_bytes_per_s);
+  rate("float32 add, one core, within L2", costs.cached_bytes_per_s);
+  time("cache line to another core", costs.cache_line_ns);
+  time("wake a sleeper on another core", costs.wake_ns);
+  time("yield to a process on the same core", costs.yield_ns);
+  time("read another process's memory", costs.pull_ns);
+  rate("read another process's memory", costs.pull_bytes_per_s);
+  time("loopback TCP, one way", costs.tcp_ns);
+  rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
+}
+
+}  // namespace
+
+std::string render(const TreeNode& root) {
+  std::string text = root.text.empty() ? "" : root.text + "\n";
+  render_children(root, "", text);
+  return text;
+}
+
+std::string rate_text(const Figure& figure) {
+  return fmt::format("{} ({})", rate_text(figure.value), name_of(figure.origin));
+}
+
+std::string time_text(const Figure& figure) {
+  return fmt::format("{} ({})", time_text(figure.value), name_of(figure.origin));
+}
+
+TreeNode tree_of(const Inventory& inventory) {
+  TreeNode host{fmt::format("host {}: Linux {}, {}", inventory.hostname, inventory.kernel, inventory.cpu.architecture),
+                {}};
+  TreeNode& cpu = host.add(cpu_text(inventory.cpu));
+  for (const Cache& cache : inventory.caches) cpu.add(cache_text(cache));
+  for (const NumaNode& node : inventory.numa_nodes) {
+    host.add(fmt::format("numa {}: {}, CPUs {}", node.id, bytes_text(node.memory_bytes), format_cpu_list(node.cpus)));
+  }
+  host.add(memory_text(inventory.limits));
+  host.add(limits_text(inventory.limits));
+  for (const Nic& nic : inventory.nics) host.add(nic_text(nic));
+  for (const Gpu& gpu : inventory.gpus) host.add(gpu_text(gpu));
+  if (inventory.gpus.empty())
+    host.add(fmt::format("gpus: none{}", inventory.gpu_note.empty() ? "" : ", " + inventory.gpu_note));
+  add_costs(host, inventory.costs);
+  return host;
+}
+
+std::string to_tree(const Inventory& inventory) { return render(tree_of(inventory)); }
+
+}  // namespace tutti

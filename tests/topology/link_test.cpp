@@ -1,0 +1,107 @@
+#include <catch2/catch.hpp>
+
+#include "tests/topology/samples.h"
+#include "topology/topology.h"
+
+using namespace tutti;
+using samples::host;
+using samples::rank;
+
+namespace {
+
+Topology merged(const std::vector<RankFacts>& ranks, std::string_view forced = "") {
+  auto topology = merge(ranks, forced);
+  INFO(topology.status().message());
+  REQUIRE(topology.ok());
+  return *topology;
+}
+
+}  // namespace
+
+TEST_CASE("the best link that reaches is chosen") {
+  Topology topology = merged({rank(host("a"), 100), rank(host("a"), 100), rank(host("a"), 101), rank(host("b"), 100)});
+  CHECK(topology.link(0, 0).kind == LinkKind::kSelf);
+  CHECK(topology.link(0, 1).kind == LinkKind::kLoopback);
+  CHECK(topology.link(0, 2).kind == LinkKind::kShm);
+  CHECK(topology.link(0, 3).kind == LinkKind::kTcp);
+}
+
+TEST_CASE("links are symmetric, whatever the hosts' figures") {
+  Inventory slow = host("b");
+  slow.costs.tcp_ns = {90'000, Origin::kProbe};
+  slow.costs.tcp_bytes_per_s = {2'500'000'000, Origin::kUser};  // as fast as a's default
+  slow.nics[1].speed_mbps = 0;
+  Inventory container = host("a");
+  container.identity.user_namespace = 99;
+  std::vector<RankFacts> ranks = {rank(host("a"), 1), rank(host("a"), 1), rank(slow, 1), rank(container, 2),
+                                  rank(host("c"), 3)};
+  for (std::string_view forced : {"", "tcp"}) {
+    Topology topology = merged(ranks, forced);
+    for (int a = 0; a < topology.nranks(); ++a) {
+      for (int b = 0; b < topology.nranks(); ++b) CHECK(topology.link(a, b) == topology.link(b, a));
+    }
+  }
+}
+
+TEST_CASE("equal pids in different pid namespaces are different processes") {
+  Inventory container = host("a");
+  container.identity.pid_namespace = 99;
+  Topology topology = merged({rank(host("a"), 1), rank(container, 1)});
+  CHECK_FALSE(topology.same_process(0, 1));
+  CHECK(topology.link(0, 1).kind == LinkKind::kShm);
+  CHECK_FALSE(topology.link(0, 1).pull);
+}
+
+TEST_CASE("private memory can be read only with the right to trace") {
+  auto pull = [](auto change) {
+    Inventory other = host("a");
+    change(other);
+    return merged({rank(other, 1), rank(host("a"), 2)}).link(0, 1).pull;
+  };
+  CHECK(pull([](Inventory&) {}));
+  CHECK_FALSE(pull([](Inventory& other) { other.identity.user_namespace = 99; }));
+  CHECK_FALSE(pull([](Inventory& other) { other.identity.pid_namespace = 99; }));
+  CHECK_FALSE(pull([](Inventory& other) { other.limits.ptrace_scope = 1; }));
+}
+
+TEST_CASE("the forced transport is the link's kind") {
+  std::vector<RankFacts> one_process = {rank(host("a"), 1), rank(host("a"), 1)};
+  CHECK(merged(one_process, "loopback").link(0, 1).kind == LinkKind::kLoopback);
+  CHECK(merged(one_process, "shm").link(0, 1).kind == LinkKind::kShm);
+  TopologyLink tcp = merged(one_process, "tcp").link(0, 1);
+  CHECK(tcp.kind == LinkKind::kTcp);
+  CHECK_FALSE(tcp.mapped);
+  CHECK_FALSE(tcp.pull);
+}
+
+TEST_CASE("a link's figures are those that limit it, with their origin") {
+  Inventory slow_nic = host("b");
+  slow_nic.nics[1].speed_mbps = 1000;
+  Topology topology = merged({rank(host("a"), 1), rank(host("a"), 2), rank(host("c"), 1), rank(slow_nic, 1)});
+  CHECK(topology.link(0, 1).bytes_per_s == Figure{12'000'000'000, Origin::kProbe});
+  CHECK(topology.link(0, 1).latency_ns == Costs().cache_line_ns);
+  CHECK(topology.link(0, 2).bytes_per_s == Costs().tcp_bytes_per_s);             // the core limits, not 100 Gbit/s
+  CHECK(topology.link(0, 3).bytes_per_s == Figure{117'500'000, Origin::kSpec});  // the 1 Gbit/s interface limits
+  CHECK(topology.link(0, 2).latency_ns.value > Costs().tcp_ns.value);
+}
+
+TEST_CASE("namespaces of one kernel reach each other without the network's cost") {
+  Inventory other = host("a");
+  other.identity.net_namespace = 99;
+  Topology topology = merged({rank(host("a"), 1), rank(other, 2)});
+  CHECK(topology.link(0, 1).kind == LinkKind::kTcp);
+  CHECK(topology.link(0, 1).latency_ns == Costs().tcp_ns);
+}
+
+TEST_CASE("link classes count every pair once") {
+  Topology topology =
+      merged({rank(host("a"), 1), rank(host("b"), 1), rank(host("a"), 2), rank(host("b"), 1), rank(host("b"), 2)});
+  std::vector<LinkClass> classes = link_classes(topology);
+  REQUIRE(classes.size() == 3);
+  CHECK(classes[0] == LinkClass{topology.link(0, 1), 6, 0, 1});
+  CHECK(classes[1] == LinkClass{topology.link(0, 2), 3, 0, 2});
+  CHECK(classes[2] == LinkClass{topology.link(1, 3), 1, 1, 3});
+  uint64_t pairs = 0;
+  for (const LinkClass& each : classes) pairs += each.pairs;
+  CHECK(pairs == 10);
+}
