@@ -41,6 +41,7 @@ class Keeper {
       bool children_left = reap();
       if (started_ && !children_left) {
         report({.kind = Report::kEmpty});
+        wait_for_launcher();
         return;
       }
       if (watched[0].revents) obey();
@@ -73,6 +74,13 @@ class Keeper {
         for (const Process& process : descendants(::getpid())) ::kill(process.pid, SIGKILL);
         return;
     }
+  }
+
+  // Leaving with unread orders would reset the connection, and the launcher lose the last reports.
+  void wait_for_launcher() {
+    Order order;
+    ssize_t size;
+    while ((size = ::recv(launcher_.get(), &order, sizeof order, 0)) > 0 || (size < 0 && errno == EINTR)) continue;
   }
 
   void start(const tutti_unique_id_t& id) {

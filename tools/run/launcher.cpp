@@ -85,6 +85,7 @@ class Launcher {
   int run() {
     start();
     while (!keeper_gone_) step();
+    control_.reset();
     ::waitpid(keeper_, nullptr, 0);
     bool clean = kill_descendants(kKillLimit.count());
     for (RankStream& stream : streams_) {
