@@ -28,11 +28,13 @@ endfunction()
 # tutti_fuzzer(NAME SOURCES ... DEPENDS ... [CORPUS folder]): one LLVMFuzzerTestOneInput. With TUTTI_FUZZ it fuzzes for
 # TUTTI_FUZZ_SECONDS, starting from the corpus. Otherwise any compiler builds it, and it replays the corpus and changed
 # copies of it, so that a fuzz target never rots and a finding once added to the corpus stays fixed.
+add_custom_target(fuzzers)
 function(tutti_fuzzer name)
   cmake_parse_arguments(arg "" "CORPUS" "SOURCES;DEPENDS" ${ARGN})
   add_executable(fuzz_${name} ${arg_SOURCES})
   target_link_libraries(fuzz_${name} PRIVATE ${arg_DEPENDS})
   target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  add_dependencies(fuzzers fuzz_${name})
   if(arg_CORPUS)
     cmake_path(ABSOLUTE_PATH arg_CORPUS BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
