@@ -9,13 +9,14 @@
 namespace tutti {
 
 struct ValidateOptions {
-  uint64_t slices = 3;        // how many slices to run through
+  uint64_t slices = 0;        // how many slices to run through; 0: so many that every lag and slot fills and drains
   int slots = 4;              // messages that a stream holds before its sender waits
 };
 
 // Bounds; every Put has its Wait with the same `into` and the other way round; a temp or arrival is written before it is
 // read; nothing reads and writes one chunk in a step; no deadlock with `slots` messages per stream. The error names rank,
-// channel, section and step.
+// channel, section and step. Ranks run until they block; puts and waits are deterministic (a Kahn network), so what one order
+// of running shows holds for every order.
 Status validate(const Plan& plan, const ValidateOptions& options = {});
 
 struct CheckOptions {
@@ -28,7 +29,7 @@ struct CheckOptions {
 };
 
 // Runs the Plan on symbolic values, twice back to back: every output chunk must hold every rank's contribution exactly once
-// (of this call, not of the other), and the same expression on every rank.
+// (of this call, not of the other), finished once, and the same expression on every rank. Validates first.
 Status check_symbolically(const Plan& plan, const CheckOptions& options = {});
 
 }  // namespace tutti

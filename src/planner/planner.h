@@ -53,13 +53,18 @@ struct Choice {
 // Errors: a forced algorithm that is unknown (names the nearest) or not admitted (says why); a topology without ranks.
 Result<Choice> choose(const Topology& topology, const Request& request, const Tuning& tuning);
 
-// Calls of one class share a Plan; the upper bound of the class in bytes. A cache key uses this and never the count.
+// Calls of one class share a Plan; the upper bound of the class in bytes: a power of two, 64 at least. A cache key uses this
+// and never the count; choose() too decides by it, so that a class has one Plan whichever of its counts came first.
 uint64_t size_class_bytes(uint64_t size_bytes);
 
 // What an algorithm sees of the world when it predicts its time; all integers, so that all ranks agree.
 struct CostInputs {
   const Topology& topology;
   const Request& request;
+};
+struct Prediction {
+  uint64_t ns = 0;
+  std::string bound;              // what takes most of it: "memory traffic of rank 0: 3.1 of 3.3 ms"
 };
 
 // One algorithm: one file in this folder defines one of these, and select.cpp lists it.
@@ -72,7 +77,7 @@ struct Algorithm {
   // Channels, chunks, slice size and the two permissions for this request.
   PlanShape (*shape)(const Topology& topology, const Request& request, const Tuning& tuning);
   Plan::Generator generate;
-  uint64_t (*predict_ns)(const CostInputs& inputs, const PlanShape& shape);
+  Prediction (*predict)(const CostInputs& inputs, const PlanShape& shape);
 };
 
 // All algorithms, in a fixed order.

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "plan/cursor.h"
+#include "plan/expressions.h"
+#include "plan/resolve.h"
+#include "plan/validate.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kCalls = 2;
+
+// A chunk of a rank's memory. In place, input and output are one.
+struct Cell {
+  Space space = Space::kInput;
+  int chunk = 0;
+  uint64_t slice = 0;
+};
+
+struct Message {
+  int call = 0;
+  int into = kNoChunk;
+  uint64_t slice = 0;
+  bool payload = false;
+  bool by_reference = false;  // read `from` when it is needed
+  bool directly = false;      // stored into the receiver's output at any time from now to the Wait
+  bool stored = false;
+  Cell from;
+  int value = Expressions::kGarbage;
+};
+
+struct Stream {
+  std::vector<Message> messages;  // all of both calls
+  size_t waited = 0;
+  size_t released = 0;
+};
+
+class Machine {
+ public:
+  Machine(const Plan& plan, const CheckOptions& options)
+      : shape_(plan.shape()), options_(options), expressions_(shape_.nranks), random_(options.seed), ranks_(shape_.nranks),
+        expected_(static_cast<size_t>(kCalls) * shape_.channels * shape_.chunks * options.slices, Expressions::kGarbage) {
+    for (int rank = 0; rank < shape_.nranks; ++rank) {
+      for (int channel = 0; channel < shape_.channels; ++channel) parts_.push_back(plan.part(rank, channel));
+    }
+  }
+
+  Status run() {
+    for (int i = 0; i < shape_.nranks * shape_.channels; ++i) {
+      facts_.push_back(TUTTI_TRY(resolve(shape_, parts_[i], i / shape_.channels, i % shape_.channels)));
+    }
+    for (int rank = 0; rank < shape_.nranks; ++rank) {
+      ranks_[rank].input.resize(cells());
+      ranks_[rank].output.resize(cells());
+    }
+    // Actions are tried in random order; when none of all makes progress nothing ever will.
+    std::vector<int> actions(shape_.nranks * (shape_.channels + 1));
+    for (size_t i = 0; i < actions.size(); ++i) actions[i] = static_cast<int>(i);
+    for (size_t failed = 0; failed < actions.size();) {
+      std::swap(actions[failed], actions[failed + random_() % (actions.size() - failed)]);
+      int rank = actions[failed] / (shape_.channels + 1);
+      int channel = actions[failed] % (shape_.channels + 1) - 1;
+      bool progress = channel < 0 ? TUTTI_TRY(enter_or_leave(rank)) : TUTTI_TRY(advance(rank, channel));
+      if (progress) store_some();
+      failed = progress ? 0 : failed + 1;
+    }
+    for (int rank = 0; rank < shape_.nranks; ++rank) {
+      if (ranks_[rank].left != kCalls) return error(Code::kInvalidArgument, "rank {} never completes call {}", rank, ranks_[rank].left);
+    }
+    return {};
+  }
+
+ private:
+  struct Running {
+    Cursor cursor;
+    std::map<int, int> temps;                     // temp -> expression
+    std::map<int, std::pair<int, size_t>> arrivals;  // peer -> (peer, message)
+  };
+  struct Rank {
+    int entered = 0;  // calls
+    int left = 0;
+    std::vector<Running> running;  // by channel; empty outside of calls
+    std::vector<int> input;        // expressions by cell
+    std::vector<int> output;
+  };
+
+  size_t cells() const { return static_cast<size_t>(shape_.channels) * shape_.chunks * options_.slices; }
+  size_t index_of(int channel, const Cell& cell) const {
+    return (static_cast<size_t>(channel) * shape_.chunks + cell.chunk) * options_.slices + cell.slice;
+  }
+  int& memory(int rank, int channel, const Cell& cell) {
+    bool in_output = cell.space == Space::kOutput && !options_.in_place;
+    return (in_output ? ranks_[rank].output : ranks_[rank].input)[index_of(channel, cell)];
+  }
+  Stream& stream(int from, int to, int channel) { return streams_[{from, to, channel}]; }
+
+  Result<bool> enter_or_leave(int rank) {
+    Rank& self = ranks_[rank];
+    if (self.running.empty()) {
+      if (self.entered == kCalls) return false;
+      enter(rank);
+      return true;
+    }
+    for (const Running& running : self.running) {
+      if (!running.cursor.done()) return false;
+    }
+    // The caller may change its buffers after the call, so nobody may still need them.
+    if (options_.by_reference && !all_released(rank)) return false;
+    TUTTI_TRY(leave(rank));
+    return true;
+  }
+
+  void enter(int rank) {
+    Rank& self = ranks_[rank];
+    for (int channel = 0; channel < shape_.channels; ++channel) {
+      self.running.push_back({Cursor(parts_[rank * shape_.channels + channel], options_.slices), {}, {}});
+      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+        for (uint64_t slice = 0; slice < options_.slices; ++slice) {
+          Cell cell{Space::kInput, chunk, slice};
+          self.output[index_of(channel, cell)] = Expressions::kGarbage;
+          self.input[index_of(channel, cell)] = expressions_.leaf(rank, self.entered, index_of(channel, cell));
+        }
+      }
+    }
+    ++self.entered;
+  }
+
+  Status leave(int rank) {
+    Rank& self = ranks_[rank];
+    for (int channel = 0; channel < shape_.channels; ++channel) {
+      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+        for (uint64_t slice = 0; slice < options_.slices; ++slice) {
+          Cell cell{Space::kOutput, chunk, slice};
+          TUTTI_TRY(check_result(rank, channel, cell, memory(rank, channel, cell)));
+        }
+      }
+    }
+    self.running.clear();
+    std::fill(self.input.begin(), self.input.end(), Expressions::kGarbage);
+    std::fill(self.output.begin(), self.output.end(), Expressions::kGarbage);
+    ++self.left;
+    return {};
+  }
+
+  Status check_result(int rank, int channel, const Cell& cell, int value) {
+    int call = ranks_[rank].left;
+    std::string fault = expressions_.fault_of_result(value, call, index_of(channel, cell));
+    int& expected = expected_[call * cells() + index_of(channel, cell)];
+    if (expected == Expressions::kGarbage) expected = value;
+    if (fault.empty() && expected != value) fault = "differs from another rank's in how it was computed";
+    if (fault.empty()) return {};
+    return error(Code::kInvalidArgument, "rank {}, channel {}: output[{}], slice {} of call {} {}", rank, channel, cell.chunk, cell.slice, call,
+                 fault);
+  }
+
+  bool all_released(int rank) const {
+    return std::all_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
+      return std::get<0>(entry.first) != rank || entry.second.released == entry.second.messages.size();
+    });
+  }
+
+  Result<bool> advance(int rank, int channel) {
+    Rank& self = ranks_[rank];
+    if (self.running.empty()) return false;
+    Running& running = self.running[channel];
+    if (running.cursor.done()) return false;
+    const Step& step = running.cursor.step();
+    if (step.kind == StepKind::kPut && !put(rank, channel, running)) return false;
+    if (step.kind == StepKind::kWait && !wait(rank, channel, running)) return false;
+    if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) TUTTI_TRY(compute(rank, channel, running));
+    const SectionFacts& facts = facts_[rank * shape_.channels + channel][running.cursor.section()];
+    for (int peer : facts.released[running.cursor.step_index()]) ++stream(peer, rank, channel).released;
+    running.cursor.advance();
+    return true;
+  }
+
+  bool put(int rank, int channel, Running& running) {
+    const Step& step = running.cursor.step();
+    Stream& out = stream(rank, step.peer, channel);
+    if (out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
+    Message message;
+    message.call = ranks_[rank].entered - 1;
+    message.slice = running.cursor.slice();
+    message.into = step.into;
+    message.payload = !step.sources.empty();
+    if (message.payload) {
+      const Place& source = step.sources[0];
+      bool in_buffer = source.space == Space::kInput || source.space == Space::kOutput;
+      message.by_reference = options_.by_reference && in_buffer;
+      if (in_buffer) message.from = {source.space, source.index, message.slice};
+      message.value = read(rank, channel, running, source);
+      const Rank& receiver = ranks_[step.peer];
+      bool in_same_call = !receiver.running.empty() && receiver.entered == ranks_[rank].entered;
+      message.directly = options_.deliver_directly && step.into != kNoChunk && in_same_call;
+    }
+    out.messages.push_back(message);
+    if (message.directly) direct_.push_back({rank, step.peer, channel, out.messages.size() - 1});
+    return true;
+  }
+
+  // Delivers some of the direct messages that are under way.
+  void store_some() {
+    while (!direct_.empty() && random_() % 2 == 0) {
+      std::swap(direct_.back(), direct_[random_() % direct_.size()]);
+      Direct next = direct_.back();
+      direct_.pop_back();
+      store(next.from, next.to, next.channel, stream(next.from, next.to, next.channel).messages[next.message]);
+    }
+  }
+
+  void store(int from, int to, int channel, Message& message) {
+    if (std::exchange(message.stored, true)) return;
+    memory(to, channel, {Space::kOutput, message.into, message.slice}) = payload_of(from, channel, message);
+  }
+
+  int payload_of(int from, int channel, const Message& message) {
+    return message.by_reference ? memory(from, channel, message.from) : message.value;
+  }
+
+  bool wait(int rank, int channel, Running& running) {
+    const Step& step = running.cursor.step();
+    Stream& in = stream(step.peer, rank, channel);
+    if (in.waited == in.messages.size()) return false;
+    size_t index = in.waited++;
+    if (in.messages[index].into != kNoChunk) {
+      store(step.peer, rank, channel, in.messages[index]);
+    } else {
+      running.arrivals[step.peer] = {step.peer, index};
+    }
+    return true;
+  }
+
+  int read(int rank, int channel, Running& running, const Place& place) {
+    switch (place.space) {
+      case Space::kTemp:
+        return running.temps[place.index];
+      case Space::kArrival: {
+        auto [peer, index] = running.arrivals[place.index];
+        return payload_of(peer, channel, stream(peer, rank, channel).messages[index]);
+      }
+      default:
+        return memory(rank, channel, {place.space, place.index, running.cursor.slice()});
+    }
+  }
+
+  Status compute(int rank, int channel, Running& running) {
+    const Step& step = running.cursor.step();
+    std::vector<int> values;
+    for (const Place& source : step.sources) values.push_back(read(rank, channel, running, source));
+    std::string fault;
+    int value = expressions_.combine(values, step.finish, fault);
+    if (!fault.empty()) {
+      const RankPlan& part = parts_[rank * shape_.channels + channel];
+      return error(Code::kInvalidArgument, "{}: {}",
+                   place_of(part, rank, channel, running.cursor.section(), running.cursor.step_index()), fault);
+    }
+    for (const Place& to : step.destinations) {
+      if (to.space == Space::kTemp) {
+        running.temps[to.index] = value;
+      } else {
+        memory(rank, channel, {to.space, to.index, running.cursor.slice()}) = value;
+      }
+    }
+    return {};
+  }
+
+  struct Direct {
+    int from, to, channel;
+    size_t message;
+  };
+
+  const PlanShape& shape_;
+  CheckOptions options_;
+  Expressions expressions_;
+  std::mt19937_64 random_;
+  std::vector<RankPlan> parts_;  // [rank * channels + channel]
+  std::vector<PartFacts> facts_;
+  std::vector<Rank> ranks_;
+  std::map<std::tuple<int, int, int>, Stream> streams_;
+  std::vector<Direct> direct_;
+  std::vector<int> expected_;  // [call][cell]: the expression of the first rank that had it
+};
+
+}  // namespace
+
+Status check_symbolically(const Plan& plan, const CheckOptions& options) {
+  TUTTI_TRY(validate(plan, {options.slices, options.slots}));
+  return Machine(plan, options).run();
+}
+
+}  // namespace tutti

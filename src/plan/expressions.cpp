@@ -1,0 +1,68 @@
+#include "plan/expressions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti {
+namespace {
+
+enum Kind : int64_t { kLeaf, kCombined, kFinished };
+
+}  // namespace
+
+Expressions::Expressions(int nranks) : nranks_(nranks), expressions_(1) {}
+
+int Expressions::intern(std::vector<int64_t> key, Expression expression) {
+  auto [found, fresh] = numbers_.try_emplace(std::move(key), static_cast<int>(expressions_.size()));
+  if (fresh) expressions_.push_back(std::move(expression));
+  return found->second;
+}
+
+int Expressions::leaf(int rank, int call, size_t cell) {
+  Expression leaf{call, cell, false, std::vector<bool>(nranks_)};
+  leaf.ranks[rank] = true;
+  return intern({kLeaf, rank, call, static_cast<int64_t>(cell)}, std::move(leaf));
+}
+
+int Expressions::combine(std::span<const int> sources, bool finish, std::string& fault) {
+  for (int source : sources) {
+    if (source == kGarbage) fault = "reads memory that holds no value";
+  }
+  if (!fault.empty()) return kGarbage;
+
+  Expression sum = expressions_[sources[0]];
+  std::vector<int64_t> key = {kCombined, sources[0]};
+  for (size_t i = 1; i < sources.size(); ++i) {
+    const Expression& source = expressions_[sources[i]];
+    if (source.finished || sum.finished) fault = "combines a value that is already finished";
+    if (source.call != sum.call) fault = "combines values of different calls";
+    if (source.cell != sum.cell) fault = "combines values of different pieces";
+    for (int rank = 0; rank < nranks_; ++rank) {
+      if (!source.ranks[rank]) continue;
+      if (sum.ranks[rank]) fault = fmt::format("counts the contribution of rank {} twice", rank);
+      sum.ranks[rank] = true;
+    }
+    key.push_back(sources[i]);
+  }
+  if (finish && sum.finished) fault = "finishes a value twice";
+  if (!fault.empty()) return kGarbage;
+  int value = sources.size() == 1 ? sources[0] : intern(std::move(key), sum);
+  if (!finish) return value;
+  sum.finished = true;
+  return intern({kFinished, value}, std::move(sum));
+}
+
+std::string Expressions::fault_of_result(int value, int call, size_t cell) const {
+  if (value == kGarbage) return "was never written";
+  const Expression& result = expressions_[value];
+  if (result.call != call) return fmt::format("has values of call {}", result.call);
+  if (result.cell != cell) return "has values of another piece";
+  auto missing = std::find(result.ranks.begin(), result.ranks.end(), false);
+  if (missing != result.ranks.end()) return fmt::format("lacks the contribution of rank {}", missing - result.ranks.begin());
+  if (!result.finished) return "was not finished";
+  return "";
+}
+
+}  // namespace tutti

@@ -1,0 +1,178 @@
+#include "plan/validate.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "plan/cursor.h"
+#include "plan/resolve.h"
+
+namespace tutti {
+namespace {
+
+// One message on its stream, as its sender described it.
+struct Message {
+  int chunk = kNoChunk;
+  int into = kNoChunk;
+  bool payload = false;
+  bool once = false;      // sent by a section that runs once
+  uint64_t slice = 0;
+  size_t section = 0;     // of the sender's step
+  size_t step = 0;
+};
+
+// Everything of one (from, to) pair on one channel.
+struct Stream {
+  std::deque<Message> under_way;
+  uint64_t sent = 0;
+  uint64_t released = 0;
+};
+
+// Runs all ranks of one channel; values play no part.
+class Run {
+ public:
+  Run(const Plan& plan, int channel, uint64_t slices, int slots)
+      : shape_(plan.shape()), channel_(channel), slots_(static_cast<uint64_t>(slots)), parts_(shape_.nranks), facts_(shape_.nranks) {
+    for (int rank = 0; rank < shape_.nranks; ++rank) parts_[rank] = plan.part(rank, channel);
+    for (int rank = 0; rank < shape_.nranks; ++rank) cursors_.emplace_back(parts_[rank], slices);
+  }
+
+  Status run() {
+    for (int rank = 0; rank < shape_.nranks; ++rank) {
+      facts_[rank] = TUTTI_TRY(resolve(shape_, parts_[rank], rank, channel_));
+      runnable_.push_back(rank);
+    }
+    while (!runnable_.empty()) {
+      int rank = runnable_.front();
+      runnable_.pop_front();
+      while (!cursors_[rank].done() && TUTTI_TRY(advance(rank))) {
+      }
+    }
+    return check_finished();
+  }
+
+ private:
+  // Runs the next step with those that may run as one with it; false when it has to wait.
+  Result<bool> advance(int rank) {
+    Cursor& cursor = cursors_[rank];
+    const SectionFacts& facts = facts_[rank][cursor.section()];
+    size_t begin = cursor.step_index();
+    if (cursor.step().kind == StepKind::kWait) {
+      if (!TUTTI_TRY(wait(rank, cursor.step(), facts.steps[begin]))) return false;
+    } else if (!has_slots(rank, begin, facts.group_end[begin])) {
+      return false;
+    }
+    for (size_t i = begin; i < facts.group_end[begin]; ++i) {
+      if (cursor.step().kind == StepKind::kPut) put(rank, cursor.step(), facts.steps[i]);
+      for (int peer : facts.released[i]) {
+        ++streams_[{peer, rank}].released;
+        runnable_.push_back(peer);
+      }
+      cursor.advance();
+    }
+    return true;
+  }
+
+  bool has_slots(int rank, size_t begin, size_t end) {
+    const std::vector<Step>& steps = parts_[rank].sections[cursors_[rank].section()].steps;
+    std::map<int, uint64_t> wanted;  // by peer
+    for (size_t i = begin; i < end; ++i) {
+      if (steps[i].kind != StepKind::kPut) continue;
+      const Stream& stream = streams_[{rank, steps[i].peer}];
+      if (stream.sent - stream.released + ++wanted[steps[i].peer] > slots_) return false;
+    }
+    return true;
+  }
+
+  void put(int rank, const Step& step, const StepFacts& fact) {
+    const Cursor& cursor = cursors_[rank];
+    Stream& stream = streams_[{rank, step.peer}];
+    ++stream.sent;
+    stream.under_way.push_back({fact.chunk, step.into, fact.payload, once(rank), cursor.slice(), cursor.section(), cursor.step_index()});
+    runnable_.push_back(step.peer);
+  }
+
+  Result<bool> wait(int rank, const Step& step, const StepFacts& fact) {
+    Stream& stream = streams_[{step.peer, rank}];
+    if (stream.under_way.empty()) return false;
+    const Message& message = stream.under_way.front();
+    std::string_view difference;
+    if (message.once != once(rank)) {
+      difference = "one is in a section that runs once, the other is not";
+    } else if (message.payload != fact.payload) {
+      difference = message.payload ? "its payload is never used" : "the message has no payload";
+    } else if (message.into != step.into) {
+      difference = "they name different chunks to store into";
+    } else if (message.chunk != fact.chunk) {
+      difference = "they mean different chunks";
+    } else if (message.slice != cursors_[rank].slice()) {
+      difference = "they mean different slices";
+    }
+    if (!difference.empty()) {
+      return error(Code::kInvalidArgument, "{}: does not fit the message of {}: {}", here(rank), sender_of(message, step.peer),
+                   difference);
+    }
+    stream.under_way.pop_front();
+    return true;
+  }
+
+  Status check_finished() const {
+    std::string blocked;
+    int shown = 0;
+    for (int rank = 0; rank < shape_.nranks; ++rank) {
+      if (cursors_[rank].done()) continue;
+      if (++shown <= 4) blocked += fmt::format("{}{}", shown > 1 ? "; " : "", here(rank));
+    }
+    if (shown > 4) blocked += fmt::format("; and {} more", shown - 4);
+    if (shown > 0) return error(Code::kInvalidArgument, "the plan blocks for ever with {} slots: {}", slots_, blocked);
+    for (const auto& [pair, stream] : streams_) {
+      if (stream.under_way.empty()) continue;
+      return error(Code::kInvalidArgument, "{}: rank {} never waits for this message",
+                   sender_of(stream.under_way.front(), pair.first), pair.second);
+    }
+    return {};
+  }
+
+  bool once(int rank) const { return parts_[rank].sections[cursors_[rank].section()].repeat == Repeat::kOnce; }
+  std::string here(int rank) const {
+    return place_of(parts_[rank], rank, channel_, cursors_[rank].section(), cursors_[rank].step_index());
+  }
+
+  std::string sender_of(const Message& message, int rank) const {
+    return place_of(parts_[rank], rank, channel_, message.section, message.step);
+  }
+
+  const PlanShape& shape_;
+  int channel_;
+  uint64_t slots_;
+  std::vector<RankPlan> parts_;
+  std::vector<PartFacts> facts_;
+  std::vector<Cursor> cursors_;
+  std::deque<int> runnable_;
+  std::map<std::pair<int, int>, Stream> streams_;
+};
+
+// So many slices that the longest lag is filled and the slots wrap around in the steady state.
+uint64_t enough_slices(const Plan& plan, int slots) {
+  int lag = 0;
+  for (int rank = 0; rank < plan.shape().nranks; ++rank) {
+    for (int channel = 0; channel < plan.shape().channels; ++channel) {
+      for (const Section& section : plan.part(rank, channel).sections) lag = std::max(lag, largest_lag(section));
+    }
+  }
+  return lag + slots + 3;
+}
+
+}  // namespace
+
+Status validate(const Plan& plan, const ValidateOptions& options) {
+  TUTTI_TRY(check_shape(plan.shape()));
+  if (options.slots < 1) return error(Code::kInvalidArgument, "a stream needs at least one slot");
+  uint64_t slices = options.slices > 0 ? options.slices : enough_slices(plan, options.slots);
+  for (int channel = 0; channel < plan.shape().channels; ++channel) {
+    TUTTI_TRY(Run(plan, channel, slices, options.slots).run());
+  }
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,133 @@
+#include "planner/cost.h"
+
+#include <algorithm>
+
+#include "planner/shape.h"
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t kMessageNs = 60;        // an executor's step that sends or receives, without data
+constexpr uint64_t kCoresPerMemory = 4;    // so many cores saturate one NUMA node's memory
+constexpr uint64_t kSocketShare = 4;       // a system call's part of the latency of loopback TCP
+
+uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
+  unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
+  return ns > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(ns);
+}
+
+uint64_t saturating_add(uint64_t a, uint64_t b) { return std::min(a, UINT64_MAX / 4) + std::min(b, UINT64_MAX / 4); }
+
+uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return product > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(product);
+}
+
+uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
+  for (const Cache& cache : inventory.caches) {
+    if (cache.level == 2) return cache.size_bytes / std::max(1, cache.cpus_sharing);
+  }
+  return 0;
+}
+
+std::string text_of(uint64_t ns) {
+  if (ns < 10'000) return fmt::format("{} ns", ns);
+  if (ns < 10'000'000) return fmt::format("{} us", ns / 1000);
+  return fmt::format("{} ms", ns / 1'000'000);
+}
+
+}  // namespace
+
+Work::Work(const Topology& topology, const PlanShape& shape, uint64_t bytes)
+    : topology_(topology), shape_(shape), rank_ns_(topology.ranks.size()) {
+  for (const TopologyHost& host : topology.hosts) hosts_.push_back(make_host(host, bytes));
+}
+
+Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
+  const Inventory& inventory = host.inventory;
+  const Costs& costs = inventory.costs;
+  Host made;
+  uint64_t allowed = inventory.cpu.allowed_cpus.size();
+  made.cpus = std::max<uint64_t>(1, allowed > 0 ? allowed : inventory.cpu.logical_cpus);
+  uint64_t ranks = std::max<uint64_t>(1, host.ranks.size());
+  uint64_t active = std::min(ranks, made.cpus);
+  if (ranks > made.cpus) made.turn_ns = ceil_div(ranks - made.cpus, made.cpus) * costs.yield_ns.value;
+
+  // Input, output and a slot in flight.
+  if (bytes <= cache_bytes_per_cpu(inventory) / 3) {
+    made.copy_bytes_per_s = made.reduce_bytes_per_s = costs.cached_bytes_per_s.value;
+  } else {
+    uint64_t memory_cores = kCoresPerMemory * std::max<uint64_t>(1, inventory.numa_nodes.size());
+    uint64_t crowd = std::max(active, memory_cores);  // of memory_cores, when more cores than that share the bandwidth
+    made.copy_bytes_per_s = costs.copy_bytes_per_s.value / crowd * memory_cores;
+    made.reduce_bytes_per_s = costs.reduce_bytes_per_s.value / crowd * memory_cores;
+  }
+  made.network_bytes_per_s = host.network_bytes_per_s.value;
+  return made;
+}
+
+uint64_t Work::slices_of(uint64_t bytes) const {
+  return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
+}
+
+void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
+  if (times <= 0) return;
+  TopologyLink link = topology_.link(from, to);
+  Host& sender = host_of(from);
+  Host& receiver = host_of(to);
+  uint64_t total_bytes = saturating_mul(bytes, times);
+  uint64_t messages = saturating_mul(slices_of(bytes) * shape_.channels, times);
+  uint64_t sender_ns = saturating_mul(messages, kMessageNs);
+  uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
+  if (link.mapped) {
+    receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
+    bool copied = payload == Payload::kCopied || payload == Payload::kReferred;
+    if (copied) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (payload == Payload::kStored) receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+  } else {
+    uint64_t calls_ns = saturating_mul(messages, link.latency_ns.value / kSocketShare);
+    uint64_t stream_ns = ns_for(total_bytes, link.bytes_per_s.value);
+    sender_ns = saturating_add(sender_ns, saturating_add(calls_ns, stream_ns));
+    receiver_ns = saturating_add(receiver_ns, saturating_add(calls_ns, stream_ns));
+  }
+  if (topology_.ranks[from].host != topology_.ranks[to].host) sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
+  rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
+  rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
+  hop_ns_ = std::max(hop_ns_, link.latency_ns.value + kMessageNs + std::max(sender.turn_ns, receiver.turn_ns));
+}
+
+void Work::reduce(int rank, int sources, uint64_t bytes) {
+  // The calibrated reduction reads two and writes one.
+  uint64_t moved = saturating_mul(bytes, sources + 1) / 3;
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], ns_for(moved, host_of(rank).reduce_bytes_per_s));
+}
+
+Prediction Work::predict(uint64_t hops, uint64_t fill_slices) const {
+  uint64_t busiest_ns = 0, network_ns = 0;
+  std::vector<uint64_t> host_ns(hosts_.size());
+  for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
+    busiest_ns = std::max(busiest_ns, rank_ns_[rank]);
+    uint64_t& host = host_ns[topology_.ranks[rank].host];
+    host = saturating_add(host, rank_ns_[rank]);
+  }
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    busiest_ns = std::max(busiest_ns, host_ns[h] / hosts_[h].cpus);
+    network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
+  }
+  uint64_t latency_ns = saturating_mul(hops, hop_ns_);
+  uint64_t steady_ns = std::max(busiest_ns, network_ns);
+  uint64_t slices = slices_of(1) ;
+  uint64_t fill_ns = saturating_mul(steady_ns / slices, fill_slices);
+  Prediction prediction;
+  prediction.ns = std::max<uint64_t>(1, saturating_add(saturating_add(latency_ns, fill_ns), steady_ns));
+  if (latency_ns + fill_ns >= steady_ns) {
+    prediction.bound = fmt::format("latency of {} hops: {}", hops, text_of(latency_ns + fill_ns));
+  } else if (network_ns > busiest_ns) {
+    prediction.bound = fmt::format("the network: {}", text_of(network_ns));
+  } else {
+    prediction.bound = fmt::format("copies and reductions: {}", text_of(busiest_ns));
+  }
+  return prediction;
+}
+
+}  // namespace tutti

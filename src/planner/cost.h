@@ -1,0 +1,62 @@
+// The analytic cost model: an algorithm says which work each rank does, the model says how long that takes on a Topology.
+//
+// time = hops * latency + pipeline fill + the slowest of
+//   - each rank's own processor time (copies, reductions, per-message work),
+//   - each host's processor time, divided among its processors (ranks that share one take turns),
+//   - each host's network traffic.
+// Integers throughout, so that every rank computes the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace tutti {
+
+// What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in place.
+enum class Payload : uint8_t {
+  kCopied,    // the sender copies it into a slot
+  kReferred,  // the same, but where memory can be pulled no copy is made
+  kComputed,  // a reduction stores it straight into the slot
+  kStored,    // computed or received, and stored `into` the receiver's output: a copy there
+};
+
+class Work {
+ public:
+  // `topology` and `shape` outlive the Work. `bytes`: of the whole message.
+  Work(const Topology& topology, const PlanShape& shape, uint64_t bytes);
+
+  // `times` payloads of `bytes` each travel from `from` to `to`, slice by slice.
+  void send(int from, int to, uint64_t bytes, Payload payload, int times = 1);
+  // `rank` combines `sources` pieces of `bytes` into one.
+  void reduce(int rank, int sources, uint64_t bytes);
+
+  // Slices that a chunk of `bytes` (over all channels) takes on one channel.
+  uint64_t slices_of(uint64_t bytes) const;
+
+  // `hops`: messages that wait for each other one after the other; `fill_slices`: slices that pass before all ranks are busy.
+  Prediction predict(uint64_t hops, uint64_t fill_slices = 0) const;
+
+ private:
+  struct Host {
+    uint64_t cpus = 1;
+    uint64_t copy_bytes_per_s = 1;    // of one rank, its share of the memory's bandwidth
+    uint64_t reduce_bytes_per_s = 1;
+    uint64_t turn_ns = 0;             // until a waiting rank gets its turn, 0 when each has its own processor
+    uint64_t network_bytes_per_s = 1;
+    uint64_t network_bytes = 0;
+  };
+
+  Host make_host(const TopologyHost& host, uint64_t bytes) const;
+  Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
+
+  const Topology& topology_;
+  const PlanShape& shape_;
+  std::vector<Host> hosts_;
+  std::vector<uint64_t> rank_ns_;
+  uint64_t hop_ns_ = 0;
+};
+
+}  // namespace tutti

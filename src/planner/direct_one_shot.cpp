@@ -1,0 +1,46 @@
+// Every rank sends its whole input to every other and reduces all of them itself: one hop, n - 1 times the traffic.
+#include "planner/algorithms.h"
+#include "planner/cost.h"
+#include "planner/shape.h"
+#include "planner/steps.h"
+
+namespace tutti {
+namespace {
+
+std::string admit(const Topology& topology, const Request&) { return admit_all_pairs(topology); }
+
+PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
+  PlanShape shape = basic_shape("direct_one_shot", topology, request, tuning);
+  // In place a rank overwrites its input while others may still read it, so inputs are not sent by reference.
+  shape.by_reference = false;
+  shape.deliver_directly = true;
+  return shape;
+}
+
+RankPlan generate(const PlanShape& shape, int rank, int) {
+  int n = shape.nranks;
+  if (n == 1) return alone();
+  std::vector<Step> steps;
+  for (int i = 1; i < n; ++i) steps.push_back(put((rank + i) % n, input(0)));
+  for (int i = 1; i < n; ++i) steps.push_back(wait((rank + n - i) % n));
+  steps.push_back(reduce(in_rank_order(n, rank, 0), output(0), Finish::kYes));
+  return per_slice(std::move(steps));
+}
+
+Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
+  int n = shape.nranks;
+  uint64_t bytes = inputs.request.size_bytes();
+  Work work(inputs.topology, shape, bytes);
+  for (int rank = 0; rank < n; ++rank) {
+    for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, bytes, Payload::kCopied);
+    work.reduce(rank, n, bytes);
+  }
+  return work.predict(n > 1 ? 1 : 0);
+}
+
+}  // namespace
+
+const Algorithm kDirectOneShot = {"direct_one_shot", TUTTI_ALL_REDUCE, "all inputs to all ranks, each reduces everything: one hop",
+                                  admit, shape, generate, predict};
+
+}  // namespace tutti

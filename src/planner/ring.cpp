@@ -1,0 +1,72 @@
+// Ring: reduce-scatter, then all-gather, each in n - 1 hops to the neighbour; every link carries the least bytes. Source:
+// P. Patarasu, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
+#include "planner/algorithms.h"
+#include "planner/cost.h"
+#include "planner/shape.h"
+#include "planner/steps.h"
+
+namespace tutti {
+namespace {
+
+std::string admit(const Topology&, const Request&) { return ""; }
+
+PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
+  PlanShape shape = basic_shape("ring", topology, request, tuning, topology.nranks());
+  shape.by_reference = true;
+  shape.deliver_directly = true;
+  return shape;
+}
+
+// Odd channels run the other way round, which uses both directions of every link. Chunk c starts at the rank after c and ends
+// at rank c; `hops` back along the ring is the chunk that arrives `hops` steps later.
+RankPlan generate(const PlanShape& shape, int rank, int channel) {
+  int n = shape.nranks;
+  if (n == 1) return alone();
+  int direction = channel % 2 == 0 ? 1 : n - 1;
+  auto along = [&](int64_t steps) { return static_cast<int>((rank + steps * direction) % n); };
+  int next = along(1);
+  int previous = along(n - 1);
+  auto back = [&](int hops) { return along(n - hops % n); };
+
+  std::vector<Step> steps;
+  steps.reserve(5 * n);
+  steps.push_back(put(next, input(back(1))));
+  for (int hop = 2; hop < n; ++hop) {
+    int chunk = back(hop);
+    steps.push_back(wait(previous));
+    steps.push_back(reduce({arrival(previous), input(chunk)}, temp(hop - 2), Finish::kNo));
+    steps.push_back(put(next, temp(hop - 2)));
+  }
+  steps.push_back(wait(previous));
+  steps.push_back(reduce({arrival(previous), input(rank)}, output(rank), Finish::kYes));
+  steps.push_back(put(next, output(rank), rank));
+  for (int hop = 1; hop < n; ++hop) {
+    int chunk = back(hop);
+    steps.push_back(wait(previous, chunk));
+    if (hop + 1 < n) steps.push_back(put(next, output(chunk), chunk));
+  }
+  return per_slice(std::move(steps));
+}
+
+Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
+  int n = shape.nranks;
+  uint64_t bytes = inputs.request.size_bytes();
+  uint64_t part = ceil_div(bytes, n);
+  Work work(inputs.topology, shape, bytes);
+  for (int rank = 0; rank < n && n > 1; ++rank) {
+    int next = (rank + 1) % n;
+    work.send(rank, next, part, Payload::kReferred);
+    work.send(rank, next, part, Payload::kComputed, n - 2);
+    work.send(rank, next, part, Payload::kStored, n - 1);
+    for (int hop = 1; hop < n; ++hop) work.reduce(rank, 2, part);
+  }
+  // A rank works on one slice at a time, so every hop of every slice is on the way.
+  return work.predict(2 * (n - 1) * work.slices_of(part));
+}
+
+}  // namespace
+
+const Algorithm kRing = {"ring", TUTTI_ALL_REDUCE, "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
+                         admit, shape, generate, predict};
+
+}  // namespace tutti
