@@ -1,0 +1,25 @@
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "kernels/reduce_types.h"
+
+namespace tutti {
+
+void reduce(const ReduceArgs& args) {
+  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  TUTTI_CHECK(is_valid(args.op));
+  switch (args.datatype) {
+    case TUTTI_INT8: return reduce_int8(args);
+    case TUTTI_UINT8: return reduce_uint8(args);
+    case TUTTI_INT32: return reduce_int32(args);
+    case TUTTI_UINT32: return reduce_uint32(args);
+    case TUTTI_INT64: return reduce_int64(args);
+    case TUTTI_UINT64: return reduce_uint64(args);
+    case TUTTI_FLOAT16: return reduce_float16(args);
+    case TUTTI_FLOAT32: return reduce_float32(args);
+    case TUTTI_FLOAT64: return reduce_float64(args);
+    case TUTTI_BFLOAT16: return reduce_bfloat16(args);
+  }
+  TUTTI_CHECK(is_valid(args.datatype));
+}
+
+}  // namespace tutti

@@ -1,0 +1,29 @@
+// The reductions of 8-bit integers, for every instruction set.
+#include "kernels/reduce_types.h"
+#include "kernels/simd_targets.h"
+
+#define HWY_TARGET_INCLUDE "kernels/reduce_byte.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/reduce_loop-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::HWY_NAMESPACE {
+
+void reduce_int8(const ReduceArgs& args) { reduce_type<ops::Plain<int8_t>>(args); }
+void reduce_uint8(const ReduceArgs& args) { reduce_type<ops::Plain<uint8_t>>(args); }
+
+}  // namespace tutti::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti {
+
+HWY_EXPORT(reduce_int8);
+HWY_EXPORT(reduce_uint8);
+
+void reduce_int8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_int8)(args); }
+void reduce_uint8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_uint8)(args); }
+
+}  // namespace tutti
+#endif

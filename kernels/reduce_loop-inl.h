@@ -1,0 +1,170 @@
+// The loop around the vector operations: alignment, large and small steps, the last bytes. Included once per instruction set.
+#if defined(TUTTI_KERNELS_REDUCE_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TUTTI_KERNELS_REDUCE_LOOP_INL_H
+#undef TUTTI_KERNELS_REDUCE_LOOP_INL_H
+#else
+#define TUTTI_KERNELS_REDUCE_LOOP_INL_H
+#endif
+
+#include <algorithm>
+
+#include "kernels/kernels.h"
+#include "kernels/partial.h"
+#include "kernels/simd_targets.h"
+#include "kernels/vector_ops-inl.h"
+
+#include <hwy/cache_control.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::HWY_NAMESPACE {
+
+#if TUTTI_NO_VECTORS
+
+template <class Element>
+void reduce_type(const ReduceArgs& args) {
+  reduce_scalar(args);
+}
+
+#else
+
+// kSources is the number of sources if it is known when compiling, else 0.
+template <class Element, class Op, size_t kSources>
+class Reduction {
+ public:
+  HWY_INLINE explicit Reduction(const ReduceArgs& args)
+      : sources_(args.sources.data()),
+        source_count_(kSources ? kSources : args.sources.size()),
+        destinations_(args.destinations),
+        end_(args.count * sizeof(typename Element::Storage)),
+        divisor_(args.divisor) {}
+
+  HWY_INLINE void run_cached() { finish_short(run_long<false>(0), end_); }
+
+  HWY_INLINE void run_streaming() {
+    const size_t head = std::min(stream_head(destinations_, sizeof(typename Element::Storage)), end_);
+    finish_short(0, head);
+    finish_short(run_long<true>(head), end_);
+    hwy::FlushStream();
+  }
+
+ private:
+  using Bytes = hn::ScalableTag<uint8_t>;
+  using Bytes16 = hn::FixedTag<uint8_t, 16>;
+
+  HWY_INLINE const uint8_t* source(size_t j, size_t at) const { return reinterpret_cast<const uint8_t*>(sources_[j]) + at; }
+
+  template <class D8>
+  HWY_INLINE static auto load(D8 d8, const uint8_t* from) {
+    return Vectors<Element>::unpack(d8, hn::LoadU(d8, from));
+  }
+
+  template <class D8, class Block>
+  HWY_INLINE auto result(D8 d8, Block block) const {
+    return Vectors<Element>::pack(d8, finish(block, divisor_));
+  }
+
+  // Steps of four registers: whole cache lines, and enough independent work to hide latencies. Returns where it stopped.
+  template <bool kStream>
+  HWY_INLINE size_t run_long(size_t at) const {
+    const Bytes d8;
+    constexpr size_t n = hn::MaxLanes(Bytes());
+    for (; end_ - at >= 4 * n; at += 4 * n) {
+      const uint8_t* from = source(0, at);
+      auto a = load(d8, from), b = load(d8, from + n), c = load(d8, from + 2 * n), d = load(d8, from + 3 * n);
+      for (size_t j = 1; j < source_count_; ++j) {
+        from = source(j, at);
+        a = combine(Op(), a, load(d8, from));
+        b = combine(Op(), b, load(d8, from + n));
+        c = combine(Op(), c, load(d8, from + 2 * n));
+        d = combine(Op(), d, load(d8, from + 3 * n));
+      }
+      const auto ra = result(d8, a), rb = result(d8, b), rc = result(d8, c), rd = result(d8, d);
+      for (std::byte* destination : destinations_) {
+        auto* to = reinterpret_cast<uint8_t*>(destination) + at;
+        if (kStream && is_line_aligned(to)) {
+          hn::Stream(ra, d8, to);
+          hn::Stream(rb, d8, to + n);
+          hn::Stream(rc, d8, to + 2 * n);
+          hn::Stream(rd, d8, to + 3 * n);
+        } else {
+          hn::StoreU(ra, d8, to);
+          hn::StoreU(rb, d8, to + n);
+          hn::StoreU(rc, d8, to + 2 * n);
+          hn::StoreU(rd, d8, to + 3 * n);
+        }
+      }
+    }
+    return at;
+  }
+
+  template <class D8>
+  HWY_INLINE size_t run_single(D8 d8, size_t at, size_t end) const {
+    constexpr size_t n = hn::MaxLanes(D8());
+    for (; end - at >= n; at += n) {
+      auto block = load(d8, source(0, at));
+      for (size_t j = 1; j < source_count_; ++j) block = combine(Op(), block, load(d8, source(j, at)));
+      const auto bytes = result(d8, block);
+      for (std::byte* destination : destinations_) hn::StoreU(bytes, d8, reinterpret_cast<uint8_t*>(destination) + at);
+    }
+    return at;
+  }
+
+  // Less than a long step: single registers, then 16 bytes, then the rest of them.
+  HWY_INLINE void finish_short(size_t at, size_t end) const {
+    at = run_single(Bytes(), at, end);
+    if constexpr (hn::MaxLanes(Bytes()) > 16) at = run_single(Bytes16(), at, end);
+    if (at == end) return;
+    const Bytes16 d8;
+    const size_t size = end - at;
+    auto block = Vectors<Element>::unpack(d8, load_partial(source(0, at), size));
+    for (size_t j = 1; j < source_count_; ++j) {
+      block = combine(Op(), block, Vectors<Element>::unpack(d8, load_partial(source(j, at), size)));
+    }
+    HWY_ALIGN uint64_t words[2];
+    hn::Store(result(d8, block), d8, reinterpret_cast<uint8_t*>(words));
+    for (std::byte* destination : destinations_) store_first_bytes(words, destination + at, size);
+  }
+
+  HWY_INLINE static auto load_partial(const uint8_t* from, size_t size) {
+    HWY_ALIGN uint64_t words[2];
+    load_first_bytes(from, size, words);
+    return hn::Load(Bytes16(), reinterpret_cast<const uint8_t*>(words));
+  }
+
+  const std::byte* const* sources_;
+  size_t source_count_;
+  std::span<std::byte* const> destinations_;
+  size_t end_;  // in bytes, as every position here
+  Divisor divisor_;
+};
+
+template <class Element, class Op, size_t kSources>
+HWY_NOINLINE void reduce_sources(const ReduceArgs& args) {
+  Reduction<Element, Op, kSources> reduction(args);
+  if (args.store == Store::kStreaming) return reduction.run_streaming();
+  reduction.run_cached();
+}
+
+template <class Element, class Op>
+HWY_INLINE void reduce_op(const ReduceArgs& args) {
+  if (args.sources.size() == 2) return reduce_sources<Element, Op, 2>(args);
+  reduce_sources<Element, Op, 0>(args);
+}
+
+template <class Element>
+void reduce_type(const ReduceArgs& args) {
+  switch (args.op) {
+    case TUTTI_SUM:
+    case TUTTI_AVG: return reduce_op<Element, ops::Sum>(args);
+    case TUTTI_PROD: return reduce_op<Element, ops::Prod>(args);
+    case TUTTI_MIN: return reduce_op<Element, ops::Min>(args);
+    case TUTTI_MAX: return reduce_op<Element, ops::Max>(args);
+  }
+}
+
+#endif
+
+}  // namespace tutti::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,57 @@
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "kernels/ops.h"
+
+namespace tutti {
+namespace {
+
+template <class Element, class Op>
+void reduce_elements(const ReduceArgs& args) {
+  using Storage = typename Element::Storage;
+  for (size_t at = 0; at < args.count * sizeof(Storage); at += sizeof(Storage)) {
+    const auto load = [at](const std::byte* source) {
+      Storage stored;
+      memcpy(&stored, source + at, sizeof stored);
+      return Element::load(stored);
+    };
+    auto value = load(args.sources[0]);
+    for (const std::byte* source : args.sources.subspan(1)) value = Op::combine(value, load(source));
+    const Storage result = Element::store(ops::finish(value, args.divisor));
+    for (std::byte* destination : args.destinations) memcpy(destination + at, &result, sizeof result);
+  }
+}
+
+template <class Element>
+void reduce_type(const ReduceArgs& args) {
+  switch (args.op) {
+    case TUTTI_SUM:
+    case TUTTI_AVG: return reduce_elements<Element, ops::Sum>(args);
+    case TUTTI_PROD: return reduce_elements<Element, ops::Prod>(args);
+    case TUTTI_MIN: return reduce_elements<Element, ops::Min>(args);
+    case TUTTI_MAX: return reduce_elements<Element, ops::Max>(args);
+  }
+  TUTTI_CHECK(is_valid(args.op));
+}
+
+}  // namespace
+
+void reduce_scalar(const ReduceArgs& args) {
+  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  switch (args.datatype) {
+    case TUTTI_INT8: return reduce_type<ops::Plain<int8_t>>(args);
+    case TUTTI_UINT8: return reduce_type<ops::Plain<uint8_t>>(args);
+    case TUTTI_INT32: return reduce_type<ops::Plain<int32_t>>(args);
+    case TUTTI_UINT32: return reduce_type<ops::Plain<uint32_t>>(args);
+    case TUTTI_INT64: return reduce_type<ops::Plain<int64_t>>(args);
+    case TUTTI_UINT64: return reduce_type<ops::Plain<uint64_t>>(args);
+    case TUTTI_FLOAT16: return reduce_type<ops::Float16>(args);
+    case TUTTI_FLOAT32: return reduce_type<ops::Plain<float>>(args);
+    case TUTTI_FLOAT64: return reduce_type<ops::Plain<double>>(args);
+    case TUTTI_BFLOAT16: return reduce_type<ops::Bfloat16>(args);
+  }
+  TUTTI_CHECK(is_valid(args.datatype));
+}
+
+}  // namespace tutti

@@ -1,0 +1,19 @@
+// One reduction per element type, each dispatched to the instruction set of this processor; reduce() chooses among them.
+#pragma once
+
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+void reduce_int8(const ReduceArgs& args);
+void reduce_uint8(const ReduceArgs& args);
+void reduce_int32(const ReduceArgs& args);
+void reduce_uint32(const ReduceArgs& args);
+void reduce_int64(const ReduceArgs& args);
+void reduce_uint64(const ReduceArgs& args);
+void reduce_float16(const ReduceArgs& args);
+void reduce_float32(const ReduceArgs& args);
+void reduce_float64(const ReduceArgs& args);
+void reduce_bfloat16(const ReduceArgs& args);
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+#include "kernels/cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/ops.h"
+#include "kernels/simd_targets.h"
+
+#include <hwy/highway.h>
+
+namespace tutti {
+namespace {
+
+constexpr size_t kGuardBytes = 256;
+constexpr std::byte kGuard{0xa5};
+
+template <class T>
+void put(std::span<std::byte> bytes, const std::function<T()>& next) {
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    const T value = next();
+    memcpy(bytes.data() + at, &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+void for_each_target(const std::function<void()>& body) {
+  for (int64_t targets = hwy::SupportedTargets() & HWY_TARGETS; targets != 0; targets &= targets - 1) {
+    hwy::SetSupportedTargetsForTest(targets & -targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+}
+
+GuardedBuffer::GuardedBuffer(size_t size, size_t misalignment)
+    : storage_(size + 2 * kGuardBytes + 64 + misalignment, kGuard), size_(size) {
+  const auto guarded = reinterpret_cast<uintptr_t>(storage_.data()) + kGuardBytes;
+  begin_ = kGuardBytes + (-guarded % 64) + misalignment;
+}
+
+bool GuardedBuffer::guards_intact() const {
+  const auto is_guard = [](std::byte byte) { return byte == kGuard; };
+  const auto begin = storage_.begin() + static_cast<ptrdiff_t>(begin_);
+  return std::all_of(storage_.begin(), begin, is_guard) &&
+         std::all_of(begin + static_cast<ptrdiff_t>(size_), storage_.end(), is_guard);
+}
+
+void fill_with_values(std::span<std::byte> bytes, Datatype datatype, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> magnitude(0.25, 4.0);
+  const auto real = [&] { return random() & 1 ? magnitude(random) : -magnitude(random); };
+  switch (datatype) {
+    case TUTTI_FLOAT32: return put<float>(bytes, [&] { return static_cast<float>(real()); });
+    case TUTTI_FLOAT64: return put<double>(bytes, real);
+    case TUTTI_FLOAT16: return put<uint16_t>(bytes, [&] { return ops::Float16::store(static_cast<float>(real())); });
+    case TUTTI_BFLOAT16: return put<uint16_t>(bytes, [&] { return ops::Bfloat16::store(static_cast<float>(real())); });
+    default: return put<uint8_t>(bytes, [&] { return static_cast<uint8_t>(random()); });
+  }
+}
+
+std::string describe(const ReduceArgs& args) {
+  return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}", name_of(args.datatype),
+                     name_of(args.op), args.count, args.sources.size(), args.destinations.size(), args.divisor,
+                     args.store == Store::kCached ? "cached" : "streaming", kernel_target());
+}
+
+}  // namespace tutti

@@ -1,0 +1,184 @@
+// reduce() on every instruction set against reduce_scalar(), bit for bit.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <memory>
+
+#include "kernels/cases.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kSourceCounts[] = {1, 2, 3, 4, 7, 8, 16};
+constexpr size_t kDestinationCounts[] = {1, 2, 3, 8};
+constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000, 4097};
+
+// Ends where its allocation ends, so that the address sanitizer sees a read beyond it.
+struct Source {
+  Source(size_t size, size_t misalignment) : storage(std::make_unique<std::byte[]>(misalignment + size)), size(size) {
+    data = storage.get() + misalignment;
+  }
+
+  std::unique_ptr<std::byte[]> storage;
+  std::byte* data;
+  size_t size;
+};
+
+struct Sources {
+  Sources(Datatype datatype, uint64_t count, size_t how_many, std::mt19937_64& random) {
+    for (size_t j = 0; j < how_many; ++j) {
+      buffers.emplace_back(count * size_of(datatype), random() % 64);
+      fill_with_values({buffers.back().data, buffers.back().size}, datatype, random);
+      pointers.push_back(buffers.back().data);
+    }
+  }
+
+  std::vector<Source> buffers;
+  std::vector<const std::byte*> pointers;
+};
+
+struct Destinations {
+  // Half of the time all at the same place of their cache lines, as page-aligned buffers are.
+  Destinations(size_t size, size_t how_many, std::mt19937_64& random) {
+    const size_t common = random() % 64;
+    const bool same = random() & 1;
+    for (size_t j = 0; j < how_many; ++j) {
+      buffers.emplace_back(size, same ? common : random() % 64);
+      pointers.push_back(buffers.back().data());
+    }
+  }
+
+  bool hold(std::span<const std::byte> expected) {
+    return std::all_of(buffers.begin(), buffers.end(), [&](GuardedBuffer& buffer) {
+      return buffer.guards_intact() && std::equal(expected.begin(), expected.end(), buffer.data());
+    });
+  }
+
+  std::vector<GuardedBuffer> buffers;
+  std::vector<std::byte*> pointers;
+};
+
+std::vector<std::byte> scalar_result(ReduceArgs args) {
+  std::vector<std::byte> result(args.count * size_of(args.datatype));
+  std::byte* const destination = result.data();
+  args.destinations = {&destination, 1};
+  reduce_scalar(args);
+  return result;
+}
+
+void check_all_destinations(ReduceArgs args, std::mt19937_64& random) {
+  const std::vector<std::byte> expected = scalar_result(args);
+  for (const size_t how_many : kDestinationCounts) {
+    for (const Store store : {Store::kCached, Store::kStreaming}) {
+      Destinations destinations(expected.size(), how_many, random);
+      args.destinations = destinations.pointers;
+      args.store = store;
+      reduce(args);
+      if (!destinations.hold(expected)) FAIL_CHECK(describe(args));
+    }
+  }
+}
+
+uint32_t some_divisor(ReduceOp op, size_t sources, std::mt19937_64& random) {
+  if (op != TUTTI_AVG) return 0;
+  const uint32_t choices[] = {0, 1, 3, 8, 100, 1u << 31, UINT32_MAX, static_cast<uint32_t>(sources)};
+  return choices[random() % std::size(choices)];
+}
+
+TEST_CASE("all types, operations, sources and destinations give the scalar bits on every target") {
+  std::mt19937_64 random(1);
+  for_each_target([&] {
+    for (const Datatype datatype : kDatatypes) {
+      for (const ReduceOp op : kOps) {
+        for (const size_t k : kSourceCounts) {
+          for (const uint64_t count : kCounts) {
+            const Sources sources(datatype, count, k, random);
+            const uint32_t divisor = some_divisor(op, k, random);
+            check_all_destinations(
+                {.datatype = datatype, .op = op, .sources = sources.pointers, .count = count, .divisor = divisor}, random);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("every number of bytes in a tail is written exactly") {
+  std::mt19937_64 random(2);
+  for_each_target([&] {
+    for (uint64_t count = 0; count <= 600; ++count) {
+      const Sources sources(TUTTI_UINT8, count, 2, random);
+      check_all_destinations({.datatype = TUTTI_UINT8, .op = TUTTI_SUM, .sources = sources.pointers, .count = count}, random);
+    }
+  });
+}
+
+TEST_CASE("a destination may be any of the sources") {
+  std::mt19937_64 random(3);
+  for_each_target([&] {
+    for (const Datatype datatype : kDatatypes) {
+      for (const uint64_t count : {1, 3, 17, 65, 1003}) {
+        for (const size_t k : {1, 2, 5}) {
+          for (size_t aliased = 0; aliased < k; ++aliased) {
+            for (const Store store : {Store::kCached, Store::kStreaming}) {
+              const Sources sources(datatype, count, k, random);
+              ReduceArgs args{.datatype = datatype, .op = TUTTI_SUM, .sources = sources.pointers, .count = count};
+              const std::vector<std::byte> expected = scalar_result(args);
+              GuardedBuffer other(expected.size(), random() % 64);
+              std::byte* const destinations[] = {sources.buffers[aliased].data, other.data()};
+              args.destinations = destinations;
+              args.store = store;
+              reduce(args);
+              const bool equal = std::equal(expected.begin(), expected.end(), destinations[0]) &&
+                                 std::equal(expected.begin(), expected.end(), destinations[1]) && other.guards_intact();
+              if (!equal) FAIL_CHECK(describe(args) << ", in place of source " << aliased);
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("all sources may be destinations at once") {
+  std::mt19937_64 random(4);
+  for_each_target([&] {
+    for (const Store store : {Store::kCached, Store::kStreaming}) {
+      const Sources sources(TUTTI_BFLOAT16, 5001, 8, random);
+      ReduceArgs args{.datatype = TUTTI_BFLOAT16, .op = TUTTI_SUM, .sources = sources.pointers, .count = 5001, .store = store};
+      const std::vector<std::byte> expected = scalar_result(args);
+      std::vector<std::byte*> destinations;
+      for (const Source& source : sources.buffers) destinations.push_back(source.data);
+      args.destinations = destinations;
+      reduce(args);
+      for (const std::byte* destination : destinations) {
+        CHECK(std::equal(expected.begin(), expected.end(), destination));
+      }
+    }
+  });
+}
+
+TEST_CASE("integer averages truncate towards zero for any divisor") {
+  std::mt19937_64 random(5);
+  for_each_target([&] {
+    for (const Datatype datatype : {TUTTI_INT8, TUTTI_UINT8, TUTTI_INT32, TUTTI_UINT32, TUTTI_INT64, TUTTI_UINT64}) {
+      for (const uint32_t divisor : {1u, 2u, 3u, 5u, 7u, 127u, 128u, 129u, 255u, 256u, 65537u, 1u << 31, UINT32_MAX}) {
+        const Sources sources(datatype, 3000, 2, random);
+        check_all_destinations({.datatype = datatype, .op = TUTTI_AVG, .sources = sources.pointers, .count = 3000, .divisor = divisor},
+                               random);
+      }
+    }
+  });
+}
+
+TEST_CASE("the fastest target of this processor is in use and has a name") {
+  std::vector<std::string> names;
+  for_each_target([&] { names.push_back(kernel_target()); });
+  REQUIRE(!names.empty());
+  CHECK(kernel_target() == names.front());
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+}
+
+}  // namespace
+}  // namespace tutti
