@@ -1,0 +1,160 @@
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "bootstrap/join.h"
+
+namespace tutti {
+namespace bootstrap {
+namespace {
+
+constexpr size_t kMaxPayload = 1u << 20;
+
+// What another thread asks of the one that drives the overlay.
+struct Command {
+  enum class Kind { kSend, kAbort, kLeave, kStop };
+  Kind kind;
+  int to = -1;
+  uint32_t type = 0;
+  Bytes payload;
+  Status why;
+  std::optional<Deadline> deadline;
+};
+
+class OverlayControlPlane final : public ControlPlane {
+ public:
+  OverlayControlPlane(Joined joined, Fd wake) : joined_(std::move(joined)), overlay_(*joined_.overlay), wake_(std::move(wake)) {}
+  ~OverlayControlPlane() override {
+    if (!thread_.joinable()) return;
+    post({Command::Kind::kStop});
+    thread_.join();
+  }
+
+  int rank() const override { return overlay_.rank(); }
+  int nranks() const override { return overlay_.nranks(); }
+  std::span<const std::byte> token() const override { return joined_.token; }
+  uint64_t job() const override { return joined_.job; }
+
+  Result<std::vector<Bytes>> all_gather(ByteView mine, std::string_view what, Deadline deadline) override {
+    if (thread_.joinable()) return error(Code::kInternal, "all_gather of the control plane after start()");
+    if (mine.size() > kMaxPayload) {
+      return error(Code::kInvalidArgument, "the {} of this rank has {} bytes, more than {} cannot be exchanged", what, mine.size(), kMaxPayload);
+    }
+    return bootstrap::all_gather(overlay_, mine, what, deadline, events_);
+  }
+
+  Status start(ControlEvents events) override {
+    if (thread_.joinable()) return error(Code::kInternal, "start() of the control plane was called twice");
+    handlers_ = std::move(events);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& problem) {
+      return error(Code::kSystem, "cannot start the control plane's thread ({}): raise the limit on threads (ulimit -u)", problem.what());
+    }
+    return {};
+  }
+
+  void send(int to, uint32_t type, ByteView payload) override {
+    post({Command::Kind::kSend, to, type, Bytes(payload.begin(), payload.end())});
+  }
+  void abort(const Status& why) override { post({Command::Kind::kAbort, -1, 0, {}, why}); }
+
+  void leave(Deadline deadline) override {
+    post({Command::Kind::kLeave, -1, 0, {}, {}, deadline});
+    if (thread_.joinable()) {
+      thread_.join();
+    } else {
+      obey();
+    }
+  }
+
+ private:
+  void post(Command command) {
+    {
+      std::lock_guard lock(mutex_);
+      commands_.push_back(std::move(command));
+    }
+    uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof(one));
+  }
+
+  void run() {
+    overlay_.send_beats();
+    while (obey()) {
+      overlay_.turn(-1, wake_.get());
+      for (Event& event : overlay_.take_events()) events_.push_back(std::move(event));
+      deliver();
+    }
+  }
+
+  // Does what was asked for; false: it is over.
+  bool obey() {
+    uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof(count));
+    std::vector<Command> commands;
+    {
+      std::lock_guard lock(mutex_);
+      commands.swap(commands_);
+    }
+    for (Command& command : commands) {
+      switch (command.kind) {
+        case Command::Kind::kSend: overlay_.send(command.to, command.type, command.payload); break;
+        case Command::Kind::kAbort: overlay_.abort(command.why); break;
+        case Command::Kind::kLeave: say_goodbye(*command.deadline); return false;
+        case Command::Kind::kStop: return false;
+      }
+    }
+    return true;
+  }
+
+  void say_goodbye(Deadline deadline) {
+    overlay_.say_goodbye();
+    while (!overlay_.goodbye_heard() && !deadline.passed()) overlay_.turn(deadline.left_ms(), -1);
+  }
+
+  void deliver() {
+    for (Event& event : std::exchange(events_, {})) {
+      switch (event.kind) {
+        case Event::Kind::kLost:
+          if (handlers_.on_lost) handlers_.on_lost(event.rank, std::move(event.why));
+          break;
+        case Event::Kind::kAbort:
+          if (handlers_.on_abort) handlers_.on_abort(event.rank, std::move(event.why));
+          break;
+        case Event::Kind::kMessage:
+          if (handlers_.on_message) handlers_.on_message(event.rank, event.type, event.payload);
+          break;
+      }
+    }
+  }
+
+  Joined joined_;
+  Overlay& overlay_;           // driven by the caller's thread until start(), then by thread_
+  Fd wake_;
+  ControlEvents handlers_;
+  std::vector<Event> events_;  // not yet delivered
+  std::mutex mutex_;
+  std::vector<Command> commands_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, const Config& config, const JoinOptions& options,
+                                                         Deadline deadline) {
+  Fd wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake) return system_error(errno, "cannot make an eventfd");
+  Joined joined = TUTTI_TRY(join(info, config, options, deadline));
+  return std::unique_ptr<ControlPlane>(std::make_unique<OverlayControlPlane>(std::move(joined), std::move(wake)));
+}
+
+}  // namespace bootstrap
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::join(const JoinInfo& info, const Config& config, Deadline deadline) {
+  return bootstrap::join_control_plane(info, config, {}, deadline);
+}
+
+}  // namespace tutti

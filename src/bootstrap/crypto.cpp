@@ -1,0 +1,57 @@
+#include "bootstrap/crypto.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include <climits>
+
+namespace tutti::bootstrap {
+namespace {
+
+const unsigned char* data_of(ByteView bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
+
+Secret hmac(ByteView key, ByteView message) {
+  Secret out;
+  unsigned int size = 0;
+  const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data_of(message), message.size(),
+                                   reinterpret_cast<unsigned char*>(out.data()), &size);
+  TUTTI_CHECK(done != nullptr && size == out.size());
+  return out;
+}
+
+}  // namespace
+
+Status random_bytes(std::span<std::byte> out) {
+  TUTTI_CHECK(out.size() <= INT_MAX);
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) {
+    return error(Code::kSystem, "the system has no random bytes for a secret: check that /dev/urandom or getrandom(2) works");
+  }
+  return {};
+}
+
+// One block of output is all anyone asks for, so the expand step is a single HMAC with counter 1.
+Secret derive(ByteView secret, std::string_view purpose) {
+  const Secret no_salt{};
+  Secret extracted = hmac(no_salt, secret);
+  Writer info;
+  info.bytes(as_bytes(purpose));
+  info.u8(1);
+  Secret key = hmac(extracted, info.view());
+  OPENSSL_cleanse(extracted.data(), extracted.size());
+  return key;
+}
+
+uint64_t hash64(ByteView bytes) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  SHA256(data_of(bytes), bytes.size(), digest.data());
+  return Reader(std::as_bytes(std::span(digest))).u64();
+}
+
+bool equal_in_constant_time(ByteView a, ByteView b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,237 @@
+#include "bootstrap/overlay.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "bootstrap/routing.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr size_t kMaxUnsent = 64u << 20;  // a neighbour that leaves this much unread counts as hung
+constexpr int kBeatsPerSilence = 4;
+
+}  // namespace
+
+Overlay::Overlay(int rank, int nranks, std::map<int, NewLink> links, int64_t silence_ms)
+    : rank_(rank), nranks_(nranks), silence_ms_(silence_ms) {
+  for (auto& [peer, link] : links) links_.emplace(peer, Link{std::move(link.channel), link.over_network, std::move(link.who)});
+}
+
+int Overlay::poll_timeout(int timeout_ms) const {
+  auto next = beat_at_;
+  for (const auto& [peer, link] : links_) {
+    if (link.beats) next = std::min(next, link.heard_at + std::chrono::milliseconds(silence_ms_));
+  }
+  if (next == Clock::time_point::max()) return timeout_ms;
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+  int until_next = static_cast<int>(std::clamp<int64_t>(left, 0, silence_ms_));
+  return timeout_ms < 0 ? until_next : std::min(timeout_ms, until_next);
+}
+
+void Overlay::turn(int timeout_ms, int wake_fd) {
+  for (auto& [peer, link] : links_) {
+    if (link.channel.unsent() == 0) continue;
+    if (Result<bool> flushed = link.channel.flush(); !flushed.ok()) broken_.emplace_back(peer, flushed.status());
+  }
+  std::vector<pollfd> fds{{wake_fd, POLLIN, 0}};
+  std::vector<int> peers;
+  for (const auto& [peer, link] : links_) {
+    fds.push_back({link.channel.fd(), link.channel.events(), 0});
+    peers.push_back(peer);
+  }
+  ::poll(fds.data(), fds.size(), broken_.empty() ? poll_timeout(timeout_ms) : 0);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (fds[i + 1].revents == 0) continue;
+    auto link = links_.find(peers[i]);
+    if (link != links_.end()) serve(peers[i], link->second);
+  }
+  check_beats();
+  // Giving a link up floods the news, which may break further links.
+  while (!broken_.empty()) {
+    auto [peer, why] = std::move(broken_.back());
+    broken_.pop_back();
+    if (!links_.contains(peer)) continue;
+    if (left_.contains(peer)) {
+      close(peer);
+      continue;
+    }
+    std::string who = links_.at(peer).who;
+    lose(peer, error(Code::kRemote, "rank {} ({}) has died or left without a goodbye: {}", peer, who, why.message()), -1);
+  }
+}
+
+void Overlay::serve(int peer, Link& link) {
+  for (;;) {
+    Result<std::optional<Frame>> frame = link.channel.next();
+    if (!frame.ok()) {
+      broken_.emplace_back(peer, frame.status());
+      return;
+    }
+    if (!frame->has_value()) break;
+    link.heard_at = Clock::now();
+    handle(peer, link, std::move(**frame));
+    if (!links_.contains(peer)) return;
+  }
+  if (Result<bool> flushed = link.channel.flush(); !flushed.ok()) broken_.emplace_back(peer, flushed.status());
+}
+
+void Overlay::handle(int peer, Link& link, Frame frame) {
+  Status bad;
+  switch (static_cast<MessageType>(frame.type)) {
+    case MessageType::kBlock:
+      if (Result<Block> block = decode_block(frame.payload); block.ok() && is_expected(*block)) {
+        blocks_[block->sequence].emplace(block->origin, std::move(block->bytes));
+        return;
+      }
+      break;
+    case MessageType::kHere:
+      if (Result<Block> here = decode_block(frame.payload); here.ok() && is_expected(*here)) {
+        if (here_.emplace(here->sequence, here->origin).second) flood(MessageType::kHere, frame.payload, peer);
+        return;
+      }
+      break;
+    case MessageType::kLost:
+      if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) return hear_lost(*notice, peer);
+      break;
+    case MessageType::kAbort:
+      if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
+        if (!aborted_.insert(notice->rank).second) return;
+        events_.push_back({Event::Kind::kAbort, notice->rank, notice->status(), 0, {}});
+        return flood(MessageType::kAbort, frame.payload, peer);
+      }
+      break;
+    case MessageType::kUser:
+      if (Result<Parcel> parcel = decode_parcel(frame.payload); parcel.ok()) return route(std::move(parcel).value());
+      break;
+    case MessageType::kGoodbye:
+      left_.insert(peer);
+      link.channel.queue(static_cast<uint32_t>(MessageType::kGoodbyeHeard), {});
+      return;
+    case MessageType::kGoodbyeHeard:
+      link.goodbye_heard = true;
+      return;
+    case MessageType::kBeat:
+      link.beats = true;
+      return;
+    default:
+      break;
+  }
+  broken_.emplace_back(peer, error(Code::kRemote, "it broke the protocol with a message of type {}", frame.type));
+}
+
+// Its own news reaching a rank back means that the others have given it up (they did not hear from it in time): it must not go
+// on as if nothing had happened.
+void Overlay::hear_lost(const Notice& notice, int from) {
+  if (notice.rank < 0 || notice.rank >= nranks_ || left_.contains(notice.rank)) return;
+  if (notice.rank != rank_) return lose(notice.rank, notice.status(), from);
+  if (!aborted_.insert(rank_).second) return;
+  events_.push_back({Event::Kind::kAbort, from,
+                     error(Code::kRemote, "the other ranks have given this one up: {}", notice.text), 0, {}});
+}
+
+void Overlay::lose(int rank, Status why, int heard_from) {
+  if (!lost_.insert(rank).second) return;
+  close(rank);
+  flood(MessageType::kLost, encode(Notice{rank, why.code(), std::string(why.message())}), heard_from);
+  events_.push_back({Event::Kind::kLost, rank, std::move(why), 0, {}});
+}
+
+void Overlay::close(int peer) { links_.erase(peer); }
+
+void Overlay::flood(MessageType type, const Bytes& payload, int except) {
+  for (auto& [peer, link] : links_) {
+    if (peer == except || left_.contains(peer)) continue;
+    link.channel.queue(static_cast<uint32_t>(type), payload);
+    if (Result<bool> flushed = link.channel.flush(); !flushed.ok()) broken_.emplace_back(peer, flushed.status());
+  }
+}
+
+void Overlay::send(int to, uint32_t type, ByteView payload) {
+  TUTTI_CHECK(to >= 0 && to < nranks_ && payload.size() <= (1u << 20));
+  route(Parcel{rank_, to, type, {}, Bytes(payload.begin(), payload.end())});
+}
+
+void Overlay::route(Parcel parcel) {
+  if (parcel.to == rank_) {
+    events_.push_back({Event::Kind::kMessage, parcel.from, {}, parcel.type, std::move(parcel.payload)});
+    return;
+  }
+  if (is_gone(parcel.to) || parcel.path.size() >= Parcel::kMaxHops) return;
+  parcel.path.push_back(rank_);
+  std::vector<int> open;
+  for (const auto& [peer, link] : links_) {
+    if (!left_.contains(peer)) open.push_back(peer);
+  }
+  int next = next_hop(parcel.to, nranks_, open, parcel.path);
+  if (next < 0) return;
+  Link& link = links_.at(next);
+  link.channel.queue(static_cast<uint32_t>(MessageType::kUser), encode(parcel));
+  Result<bool> flushed = link.channel.flush();
+  if (!flushed.ok()) broken_.emplace_back(next, flushed.status());
+  if (link.channel.unsent() > kMaxUnsent) broken_.emplace_back(next, error(Code::kRemote, "it does not read what is sent to it"));
+}
+
+void Overlay::abort(const Status& why) {
+  if (!aborted_.insert(rank_).second) return;
+  flood(MessageType::kAbort, encode(Notice{rank_, why.ok() ? Code::kAborted : why.code(), std::string(why.message())}), -1);
+}
+
+void Overlay::send_beats() {
+  beating_ = true;
+  beat_at_ = Clock::now();
+}
+
+void Overlay::check_beats() {
+  auto now = Clock::now();
+  bool network = false;
+  for (auto& [peer, link] : links_) {
+    network |= link.over_network;
+    if (!link.over_network || !link.beats || left_.contains(peer)) continue;
+    if (now - link.heard_at < std::chrono::milliseconds(silence_ms_)) continue;
+    broken_.emplace_back(peer, error(Code::kRemote, "nothing was heard from it for {} ms: its host is stopped or unreachable", silence_ms_));
+  }
+  if (!network) beat_at_ = Clock::time_point::max();
+  if (!beating_ || now < beat_at_) return;
+  for (auto& [peer, link] : links_) {
+    if (link.over_network && !left_.contains(peer)) link.channel.queue(static_cast<uint32_t>(MessageType::kBeat), {});
+  }
+  beat_at_ = now + std::chrono::milliseconds(silence_ms_ / kBeatsPerSilence);
+}
+
+void Overlay::say_goodbye() {
+  for (auto& [peer, link] : links_) link.channel.queue(static_cast<uint32_t>(MessageType::kGoodbye), {});
+}
+
+bool Overlay::goodbye_heard() const {
+  return std::all_of(links_.begin(), links_.end(), [](const auto& entry) { return entry.second.goodbye_heard; });
+}
+
+uint32_t Overlay::begin_gather() {
+  blocks_.erase(gather_);
+  std::erase_if(here_, [&](const auto& entry) { return entry.first == gather_; });
+  return ++gather_;
+}
+
+// A neighbour can be one all_gather ahead of this rank: to be two ahead it would need this rank's block.
+bool Overlay::is_expected(const Block& block) const {
+  return block.origin >= 0 && block.origin < nranks_ && (block.sequence == gather_ || block.sequence == gather_ + 1);
+}
+
+void Overlay::send_block(int to, int origin, ByteView bytes) {
+  auto link = links_.find(to);
+  if (link != links_.end()) link->second.channel.queue(static_cast<uint32_t>(MessageType::kBlock), encode(gather_, origin, bytes));
+}
+
+void Overlay::flood_here() {
+  here_.emplace(gather_, rank_);
+  flood(MessageType::kHere, encode(gather_, rank_, {}), -1);
+}
+
+bool Overlay::all_sent() const {
+  return std::all_of(links_.begin(), links_.end(), [](const auto& entry) { return entry.second.channel.unsent() == 0; });
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,105 @@
+// The connected overlay of one rank: it forwards news and messages, notices neighbours that are gone, and carries all_gather.
+// One thread at a time drives it with turn(); it has no thread, lock or callback of its own.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bootstrap/channel.h"
+#include "bootstrap/messages.h"
+
+namespace tutti::bootstrap {
+
+// A neighbour's connection as the meeting hands it over.
+struct NewLink {
+  Channel channel;
+  bool over_network = false;
+  std::string who;  // "pid 10 on node7"
+};
+
+struct Event {
+  enum class Kind { kLost, kAbort, kMessage };
+  Kind kind = Kind::kLost;
+  int rank = -1;
+  Status why;
+  uint32_t type = 0;
+  Bytes payload;
+};
+
+class Overlay {
+ public:
+  // A neighbour on another host counts as lost when nothing was heard from it for `silence_ms`.
+  Overlay(int rank, int nranks, std::map<int, NewLink> links, int64_t silence_ms);
+
+  int rank() const { return rank_; }
+  int nranks() const { return nranks_; }
+
+  // Waits until a neighbour has something, `wake_fd` (-1: none) is readable, or `timeout_ms` (-1: no limit) has passed; then reads,
+  // forwards and sends what is possible.
+  void turn(int timeout_ms, int wake_fd);
+  // What has happened since the last call, in order.
+  std::vector<Event> take_events() { return std::exchange(events_, {}); }
+
+  // None of these block; turn() sends.
+  void send(int to, uint32_t type, ByteView payload);
+  void abort(const Status& why);
+  void send_beats();  // from now on the neighbours on other hosts hear from this rank regularly
+  void say_goodbye();
+  // Every neighbour that still lives has heard the goodbye.
+  bool goodbye_heard() const;
+
+  // For all_gather: begins the next one, which forgets the blocks of the last.
+  uint32_t begin_gather();
+  std::map<int, Bytes>& blocks() { return blocks_[gather_]; }
+  void send_block(int to, int origin, ByteView bytes);
+  void flood_here();
+  bool is_here(int rank) const { return here_.contains({gather_, rank}); }
+  bool all_sent() const;
+  bool is_gone(int rank) const { return lost_.contains(rank) || left_.contains(rank); }
+
+ private:
+  struct Link {
+    Channel channel;
+    bool over_network = false;
+    std::string who;
+    bool goodbye_heard = false;  // the peer has heard ours
+    bool beats = false;          // the peer has begun to send beats
+    Clock::time_point heard_at = Clock::now();
+  };
+
+  void serve(int peer, Link& link);
+  void handle(int peer, Link& link, Frame frame);
+  void route(Parcel parcel);
+  void flood(MessageType type, const Bytes& payload, int except);
+  void hear_lost(const Notice& notice, int from);
+  bool is_expected(const Block& block) const;
+  void lose(int rank, Status why, int heard_from);
+  void close(int peer);
+  void check_beats();
+  int poll_timeout(int timeout_ms) const;
+
+  const int rank_;
+  const int nranks_;
+  const int64_t silence_ms_;
+  std::map<int, Link> links_;
+  std::vector<std::pair<int, Status>> broken_;  // links to give up at the end of the turn
+  std::set<int> lost_;
+  std::set<int> left_;
+  std::set<int> aborted_;
+  std::map<uint32_t, std::map<int, Bytes>> blocks_;
+  std::set<std::pair<uint32_t, int>> here_;
+  std::vector<Event> events_;
+  uint32_t gather_ = 0;
+  bool beating_ = false;
+  Clock::time_point beat_at_ = Clock::time_point::max();
+};
+
+// Bruck's dissemination (Bruck et al., IEEE TPDS 8(11), 1997) over the overlay: ceil(log2 n) steps, in step k with the ranks at
+// distance 2^k. Collective. `what` completes "waiting for the {what} of rank 3".
+// Events that arrive meanwhile are appended to `events`; a lost rank or an abort ends the call with its sentence.
+Result<std::vector<Bytes>> all_gather(Overlay& overlay, ByteView mine, std::string_view what, Deadline deadline,
+                                      std::vector<Event>& events);
+
+}  // namespace tutti::bootstrap
