@@ -102,7 +102,7 @@ void Work::reduce(int rank, int sources, uint64_t bytes) {
   rank_ns_[rank] = saturating_add(rank_ns_[rank], ns_for(moved, host_of(rank).reduce_bytes_per_s));
 }
 
-Prediction Work::predict(uint64_t hops, uint64_t fill_slices) const {
+Prediction Work::predict(uint64_t hops, uint64_t chunk_bytes, uint64_t fill_slices) const {
   uint64_t busiest_ns = 0, network_ns = 0;
   std::vector<uint64_t> host_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
@@ -116,8 +116,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill_slices) const {
   }
   uint64_t latency_ns = saturating_mul(hops, hop_ns_);
   uint64_t steady_ns = std::max(busiest_ns, network_ns);
-  uint64_t slices = slices_of(1) ;
-  uint64_t fill_ns = saturating_mul(steady_ns / slices, fill_slices);
+  uint64_t fill_ns = saturating_mul(steady_ns / slices_of(chunk_bytes), fill_slices);
   Prediction prediction;
   prediction.ns = std::max<uint64_t>(1, saturating_add(saturating_add(latency_ns, fill_ns), steady_ns));
   if (latency_ns + fill_ns >= steady_ns) {

@@ -36,8 +36,9 @@ class Work {
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
 
-  // `hops`: messages that wait for each other one after the other; `fill_slices`: slices that pass before all ranks are busy.
-  Prediction predict(uint64_t hops, uint64_t fill_slices = 0) const;
+  // `hops`: messages that wait for each other one after the other. `fill_slices`: how many slices of a chunk of `chunk_bytes`
+  // pass before all ranks are busy.
+  Prediction predict(uint64_t hops, uint64_t chunk_bytes, uint64_t fill_slices = 0) const;
 
  private:
   struct Host {

@@ -35,7 +35,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
     for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, bytes, Payload::kCopied);
     work.reduce(rank, n, bytes);
   }
-  return work.predict(n > 1 ? 1 : 0);
+  return work.predict(n > 1 ? 1 : 0, bytes);
 }
 
 }  // namespace

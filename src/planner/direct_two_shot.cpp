@@ -48,7 +48,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
     }
     work.reduce(rank, n, part);
   }
-  return work.predict(n > 1 ? 2 : 0);
+  return work.predict(n > 1 ? 2 : 0, part);
 }
 
 }  // namespace

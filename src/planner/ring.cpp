@@ -61,7 +61,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
     for (int hop = 1; hop < n; ++hop) work.reduce(rank, 2, part);
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
-  return work.predict(2 * (n - 1) * work.slices_of(part));
+  return work.predict(2 * (n - 1) * work.slices_of(part), part);
 }
 
 }  // namespace

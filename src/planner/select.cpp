@@ -10,7 +10,8 @@
 namespace tutti {
 namespace {
 
-constexpr std::array<const Algorithm*, 3> kAlgorithms = {&kDirectOneShot, &kDirectTwoShot, &kRing};
+constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectOneShot, &kDirectTwoShot, &kRing, &kDoubleBinaryTree,
+                                                         &kRecursiveDoubling};
 
 constexpr uint64_t kSmallestClassBytes = 64;
 
