@@ -6,11 +6,16 @@
 #include <thread>
 
 #include "transports/loopback/loopback.h"
+#include "transports/shm/shm.h"
 
 namespace tutti::test {
 
 Factory Loopback::make() {
   return [hub = make_loopback_hub()](const TransportContext& context) { return make_loopback_transport(context, hub); };
+}
+
+Factory Shm::make() {
+  return [](const TransportContext& context) { return make_shm_transport(context); };
 }
 
 std::vector<std::byte> token_of(int seed) { return pattern(32, static_cast<uint64_t>(seed)); }

@@ -22,6 +22,9 @@ using Factory = std::function<std::unique_ptr<Transport>(const TransportContext&
 struct Loopback {
   static Factory make();
 };
+struct Shm {
+  static Factory make();
+};
 
 inline constexpr int64_t kPatienceMs = 20'000;  // far beyond what anything here takes
 

@@ -242,7 +242,7 @@ TEMPLATE_LIST_TEST_CASE("a wrong token does not join", "", Implementations) {
   Node a(factory, 0, 2, 79, 1), b(factory, 1, 2, 79, 2);
   check_ok(a.listen());
   check_ok(b.listen());
-  auto statuses = connect_ranks({&a, &b}, Deadline::after_ms(2000));
+  auto statuses = connect_ranks({&a, &b}, Deadline::after_ms(500));
   CHECK(!statuses[0].ok());
   CHECK(!statuses[1].ok());
 }

@@ -1,7 +1,6 @@
 // How the two ends of a loopback link find each other.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "transports/common/doorbell.h"
+#include "transports/common/hello.h"
 
 namespace tutti {
 
@@ -24,7 +24,7 @@ struct LoopbackEnd {
     bool released = false;
   };
 
-  std::array<std::byte, 32> token{};
+  Token token{};
   std::unique_ptr<Doorbell> bell;
   std::atomic<bool> left{false};  // this rank has closed or aborted its end
 

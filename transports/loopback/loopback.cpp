@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transports/common/export_table.h"
+#include "transports/common/hello.h"
 #include "transports/common/link_state.h"
 #include "transports/common/mapped.h"
 #include "transports/common/remote_table.h"
@@ -13,12 +14,11 @@ namespace tutti {
 namespace {
 
 constexpr LinkTraits kTraits{.mappable = true, .pullable = true};
-constexpr size_t kTokenBytes = 32;
 
 // What the Links of one rank share; owned by its Transport, which outlives them.
 struct Shared {
   TransportContext context;
-  std::array<std::byte, kTokenBytes> token{};
+  Token token{};
   std::shared_ptr<LoopbackHub> hub;
   ExportTable exports;
   BellRow bells;
@@ -167,12 +167,9 @@ class LoopbackTransport final : public Transport {
     return same_process ? std::optional(kTraits) : std::nullopt;
   }
   Status listen() override {
-    auto token = shared_.context.token;
-    if (token.size() != kTokenBytes) {
-      return error(Code::kInternal, "a communicator's token has {} bytes, not {}", token.size(), kTokenBytes);
-    }
-    std::copy(token.begin(), token.end(), shared_.token.begin());
-    shared_.context.token = {};
+    TransportContext& context = shared_.context;
+    shared_.token = TUTTI_TRY(make_identity(Wire::kLoopback, context.job, context.rank, context.nranks, context.token)).token;
+    context.token = {};  // the caller's bytes are not ours to keep
     return {};
   }
   Blob address() const override { return {}; }

@@ -1,0 +1,114 @@
+#include "transports/common/handshake.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace tutti {
+namespace {
+
+constexpr std::array<std::byte, 8> kChosenMessage = {std::byte{'c'}, std::byte{'h'}, std::byte{'o'}, std::byte{'s'},
+                                                     std::byte{'e'}, std::byte{'n'}, std::byte{'.'}, std::byte{'\n'}};
+
+}  // namespace
+
+Result<Handshake::Progress> Handshake::advance() {
+  while (true) {
+    switch (stage_) {
+      case Stage::kStart:
+        if (initiates()) TUTTI_TRY(send_hello());
+        stage_ = Stage::kHello;
+        break;
+      case Stage::kHello:
+        if (!TUTTI_TRY(fill(kHelloBytes))) return Progress::kWaiting;
+        TUTTI_TRY(take_hello());
+        stage_ = Stage::kProof;
+        break;
+      case Stage::kProof:
+        if (!TUTTI_TRY(fill(kProofBytes))) return Progress::kWaiting;
+        TUTTI_TRY(take_proof());
+        stage_ = initiates() ? Stage::kProven : Stage::kChosen;
+        break;
+      case Stage::kChosen:
+        if (!TUTTI_TRY(fill(kChosenMessage.size()))) return Progress::kWaiting;
+        if (!std::equal(kChosenMessage.begin(), kChosenMessage.end(), in_.begin())) {
+          return error(Code::kRemote, "the peer broke the protocol");
+        }
+        stage_ = Stage::kDone;
+        break;
+      case Stage::kProven: return Progress::kProven;
+      case Stage::kDone: return Progress::kDone;
+    }
+  }
+}
+
+Status Handshake::choose() {
+  TUTTI_CHECK(stage_ == Stage::kProven);
+  stage_ = Stage::kDone;
+  return send(kChosenMessage);
+}
+
+Result<bool> Handshake::fill(size_t size) {
+  while (filled_ < size) {
+    ssize_t received = ::recv(fd_, in_.data() + filled_, size - filled_, MSG_DONTWAIT);
+    if (received > 0) {
+      bool had_head = filled_ >= kHelloHeadBytes;
+      filled_ += static_cast<size_t>(received);
+      if (stage_ == Stage::kHello && !had_head && filled_ >= kHelloHeadBytes) TUTTI_TRY(check_hello_head(in_, self_.wire));
+      continue;
+    }
+    if (received == 0 || errno == ECONNRESET) {
+      return error(Code::kRemote, "the peer closed the connection {}",
+                   stage_ == Stage::kHello ? "instead of answering" : "during the handshake (is its token another?)");
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) return system_error(errno, "cannot read from the connection");
+  }
+  filled_ = 0;
+  return true;
+}
+
+Status Handshake::send(std::span<const std::byte> message) {
+  ssize_t sent;
+  do {
+    sent = ::send(fd_, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  // The whole handshake is smaller than any socket buffer, so a partial write is as strange as a failing one.
+  if (sent == static_cast<ssize_t>(message.size())) return {};
+  return system_error(sent < 0 ? errno : EMSGSIZE, "cannot write to the connection");
+}
+
+Status Handshake::send_hello() {
+  LinkHello hello{.wire = self_.wire,
+                  .job = self_.job,
+                  .rank = static_cast<uint32_t>(self_.rank),
+                  .peer = static_cast<uint32_t>(peer_),
+                  .nranks = static_cast<uint32_t>(self_.nranks),
+                  .nonce = {}};
+  fill_random(hello.nonce);
+  mine_ = encode(hello);
+  return send(mine_);
+}
+
+Status Handshake::take_hello() {
+  theirs_ = in_;
+  LinkHello hello = TUTTI_TRY(parse_hello(theirs_, self_.wire));
+  TUTTI_TRY(check_hello(hello, self_, peer_));
+  if (initiates()) return send(proof_of(true));
+  peer_ = static_cast<int>(hello.rank);
+  return send_hello();
+}
+
+Status Handshake::take_proof() {
+  Proof proof;
+  std::copy_n(in_.begin(), proof.size(), proof.begin());
+  if (!equal(proof, proof_of(!initiates()))) return error(Code::kRemote, "wrong token: the peer could not prove that it belongs to this job");
+  return initiates() ? Status() : send(proof_of(false));
+}
+
+Proof Handshake::proof_of(bool initiator) const {
+  return initiates() ? prove(self_.token, initiator, mine_, theirs_) : prove(self_.token, initiator, theirs_, mine_);
+}
+
+}  // namespace tutti

@@ -1,0 +1,161 @@
+#include "transports/shm/link.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transports/common/dialer.h"
+
+namespace tutti {
+namespace {
+
+Candidate candidate_of(std::string_view name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  Candidate candidate;
+  candidate.type = SOCK_SEQPACKET;
+  candidate.text = fmt::format("unix socket @{}", name);
+  std::memcpy(&candidate.address.storage, &address, sizeof address);
+  candidate.address.size_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return candidate;
+}
+
+}  // namespace
+
+ShmLink::~ShmLink() {
+  if (channel_ != nullptr) channel_->say_and_close({.kind = ShmNote::Kind::kLeave, .id = 0, .size_bytes = 0});
+}
+
+Status ShmLink::connect(std::span<const std::byte> peer_address, Deadline deadline) {
+  TUTTI_TRY(state_.check());
+  TUTTI_CHECK(channel_ == nullptr);
+  Status connected = try_connect(peer_address, deadline);
+  TUTTI_TRY(state_.check());
+  if (!connected.ok()) return state_.fail(connected.code(), connected.message());
+  return {};
+}
+
+Status ShmLink::try_connect(std::span<const std::byte> peer_address, Deadline deadline) {
+  auto give_up = [this] { return state_.aborted(); };
+  bell_ = TUTTI_TRY(ShmBell::create());
+  shared_.bells.set(peer(), std::shared_ptr<Doorbell>(bell_, bell_->doorbell.get()));
+  std::unique_ptr<SideChannel> channel;
+  while (true) {
+    channel = std::make_unique<SideChannel>(TUTTI_TRY(find_peer(peer_address, deadline)));
+    auto met = meet(*channel, *bell_, deadline, give_up);
+    if (met.ok()) {
+      peer_ = std::move(*met);
+      break;
+    }
+    // A connection may stem from an earlier attempt that the peer has given up since: the next one counts.
+    if (!accepts() || met.status().code() != Code::kRemote) return std::move(met).status();
+  }
+  bell_->page_fd.reset();
+  writer_.set_bell(peer_.bell());
+  channel_ = std::move(channel);
+  published_.store(channel_.get());
+  return {};
+}
+
+Result<Fd> ShmLink::find_peer(std::span<const std::byte> peer_address, Deadline deadline) {
+  auto give_up = [this] { return state_.aborted(); };
+  if (accepts()) return shared_.acceptor->take(peer(), deadline, give_up);
+  const Candidate candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
+  return dial(shared_.identity, peer(), std::span(&candidate, 1), check_same_user, deadline, give_up);
+}
+
+Status ShmLink::share(const LocalMemory& memory) {
+  TUTTI_TRY(state_.check());
+  auto note = encode(ShmNote{.kind = ShmNote::Kind::kShare, .id = memory.id, .size_bytes = memory.bytes.size()});
+  if (Status sent = channel_->send(note, std::span(&memory.fd, 1)); !sent.ok()) return state_.fail(sent.code(), sent.message());
+  sent_.push_back(memory.id);
+  return {};
+}
+
+const RemoteMemory* ShmLink::find(uint32_t id) {
+  const RemoteMemory* known = remote_.find(id);
+  if (known != nullptr || !advance().ok()) return known;
+  return remote_.find(id);
+}
+
+Status ShmLink::poll(uint64_t* puts_completed) {
+  *puts_completed = writer_.puts();
+  return advance();
+}
+
+Status ShmLink::advance() {
+  TUTTI_TRY(state_.check());
+  Status released = send_releases();
+  if (!released.ok()) return state_.fail(released.code(), released.message());
+  while (true) {
+    auto read = read_note();
+    if (!read.ok()) return state_.fail(read.status().code(), read.status().message());
+    if (!*read) return {};
+  }
+}
+
+Result<bool> ShmLink::read_note() {
+  auto message = TUTTI_TRY(channel_->receive());
+  if (!message) return false;
+  TUTTI_TRY(apply(TUTTI_TRY(parse_shm_note(message->view())), *message));
+  return true;
+}
+
+Status ShmLink::apply(const ShmNote& note, const ShmMessage& message) {
+  switch (note.kind) {
+    case ShmNote::Kind::kShare: {
+      Mapping mapping = TUTTI_TRY(map_checked(message.fds[0].get(), note.size_bytes));
+      std::byte* mapped = mapping.bytes().data();
+      if (remote_.add(note.id, note.size_bytes, mapped, std::move(mapping))) return {};
+      return error(Code::kRemote, "the peer shared memory {} twice", note.id);
+    }
+    case ShmNote::Kind::kRelease: remote_.remove(note.id); return {};
+    case ShmNote::Kind::kLeave: return error(Code::kRemote, "the peer has closed its end");
+    case ShmNote::Kind::kAbort: return error(Code::kRemote, "the peer has aborted");
+    case ShmNote::Kind::kMet: break;
+  }
+  return error(Code::kRemote, "the peer broke the protocol");
+}
+
+Status ShmLink::send_releases() {
+  if (size_t removals = shared_.exports.removals(); removals != removals_seen_) {
+    for (uint32_t id : shared_.exports.removed_since(removals_seen_)) {
+      if (std::erase(sent_, id) == 0) continue;
+      TUTTI_TRY(channel_->send(encode(ShmNote{.kind = ShmNote::Kind::kRelease, .id = id, .size_bytes = 0})));
+    }
+    removals_seen_ = removals;
+  }
+  return channel_->flush();
+}
+
+Status ShmLink::pull(std::span<std::byte> to, uint64_t from) {
+  TUTTI_TRY(state_.check());
+  if (!peer_.pullable) return state_.refuse(Code::kInvalidUsage, "the kernel does not let these processes read each other's memory");
+  Status pulled = pull_memory(peer_.pid, to, from);
+  if (pulled.ok()) return {};
+  return pulled.code() == Code::kRemote ? state_.fail(pulled.code(), pulled.message())
+                                        : state_.refuse(pulled.code(), pulled.message());
+}
+
+void ShmLink::arm(WaitSet& waits) {
+  if (channel_ == nullptr) return;
+  bell_->doorbell->arm(waits);
+  waits.add(channel_->fd(), static_cast<short>(channel_->has_queued() ? POLLIN | POLLOUT : POLLIN));
+}
+
+void ShmLink::disarm() {
+  if (channel_ != nullptr) bell_->doorbell->disarm();
+}
+
+void ShmLink::abort() noexcept {
+  if (!state_.abort()) return;
+  if (SideChannel* channel = published_.load()) {
+    channel->say_and_close({.kind = ShmNote::Kind::kAbort, .id = 0, .size_bytes = 0});
+  }
+  shared_.bells.ring();
+}
+
+}  // namespace tutti

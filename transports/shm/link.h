@@ -1,0 +1,70 @@
+// One end of a link over shared memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transports/common/acceptor.h"
+#include "transports/common/export_table.h"
+#include "transports/common/link_state.h"
+#include "transports/common/mapped.h"
+#include "transports/common/remote_table.h"
+#include "transports/shm/meeting.h"
+
+namespace tutti {
+
+// What the Links of one rank share; owned by its Transport, which outlives them.
+struct ShmShared {
+  LinkIdentity identity;
+  std::string name;                     // of the abstract socket
+  std::unique_ptr<Acceptor> acceptor;
+  ExportTable exports;
+  BellRow bells;
+};
+
+class ShmLink final : public Link {
+ public:
+  ShmLink(ShmShared& shared, int peer) : shared_(shared), state_(shared.identity.rank, peer, "shm"), writer_(state_) {}
+  ~ShmLink() override;
+
+  int peer() const override { return state_.peer(); }
+  LinkTraits traits() const override { return {.mappable = true, .pullable = peer_.pullable}; }
+  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override;
+
+  Status share(const LocalMemory& memory) override;
+  const RemoteMemory* find(uint32_t id) override;
+
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override {
+    return writer_.put(to, from, signal, line);
+  }
+  Result<PutResult> signal(RemoteSlice signal, const Line& line) override { return writer_.signal(signal, line); }
+  Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status poll(uint64_t* puts_completed) override;
+  bool needs_poll() const override { return false; }
+  void arm(WaitSet& waits) override;
+  void disarm() override;
+  void abort() noexcept override;
+
+ private:
+  Status try_connect(std::span<const std::byte> peer_address, Deadline deadline);
+  bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
+  Result<Fd> find_peer(std::span<const std::byte> peer_address, Deadline deadline);
+  // Reads what the peer has sent; false when there is nothing.
+  Result<bool> read_note();
+  Status apply(const ShmNote& note, const ShmMessage& message);
+  Status send_releases();
+  Status advance();
+
+  ShmShared& shared_;
+  LinkState state_;
+  MappedWriter writer_;
+  RemoteTable remote_;
+  std::shared_ptr<ShmBell> bell_;              // also held by the rank's BellRow
+  ShmPeer peer_;
+  std::unique_ptr<SideChannel> channel_;       // null until connected
+  std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread
+  std::vector<uint32_t> sent_;                 // ids that the peer knows
+  size_t removals_seen_ = 0;
+};
+
+}  // namespace tutti

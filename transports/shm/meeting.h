@@ -1,0 +1,53 @@
+// What two proven ends of a shm link do before they are a link: exchange doorbells, write a pattern into each other's mapped
+// memory, try to read one from each other's private memory, and tell each other how that went.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+
+#include "transports/common/doorbell.h"
+#include "transports/shm/side_channel.h"
+
+namespace tutti {
+
+// The first bytes of the memfd behind a doorbell; one per end of a link.
+struct BellPage {
+  alignas(64) uint32_t sleeping = 0;
+  alignas(64) std::byte written_by_peer[kShmPatternBytes] = {};
+};
+inline constexpr size_t kBellPageBytes = 4096;
+
+// This end's doorbell with the page it lives in. Owned by the Link and the rank's BellRow.
+struct ShmBell {
+  Fd page_fd;
+  Mapping page;
+  std::unique_ptr<Doorbell> doorbell;
+
+  static Result<std::shared_ptr<ShmBell>> create();
+  BellPage* content() const { return reinterpret_cast<BellPage*>(page.bytes().data()); }
+};
+
+// The peer's end.
+struct ShmPeer {
+  Mapping page;
+  Fd eventfd;
+  pid_t pid = 0;
+  bool pullable = false;     // each end has read the other's private memory
+
+  Bell bell() const { return {&reinterpret_cast<BellPage*>(page.bytes().data())->sleeping, eventfd.get()}; }
+};
+
+// Refuses a socket whose other end is another user's.
+Status check_same_user(int socket);
+
+Result<ShmPeer> meet(SideChannel& channel, const ShmBell& mine, Deadline deadline, const std::function<bool()>& give_up);
+
+// Maps the peer's memfd. It must be sealed against shrinking and at least `size_bytes` long, so that touching it is safe.
+Result<Mapping> map_checked(int fd, uint64_t size_bytes);
+
+// Reads the memory of process `pid` at `from`; as process_vm_readv(2), but all of `to` or an error.
+Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from);
+
+}  // namespace tutti
