@@ -82,9 +82,9 @@ bool Waiter::idle() {
   return false;
 }
 
-ArmedPeers::ArmedPeers(Peers& peers) : peers_(peers) {
+ArmedPeers::ArmedPeers(Peers& peers, WaitSet& waits) : peers_(peers) {
   for (auto& peer : peers_) {
-    if (peer) peer->link().arm(waits_);
+    if (peer) peer->link().arm(waits);
   }
 }
 

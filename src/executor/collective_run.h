@@ -50,18 +50,17 @@ class Waiter {
   Clock::time_point since_{};
 };
 
-// Puts the links of all `peers` to sleep state and wakes them again when it goes.
+// Announces on all links that this rank is about to sleep, and takes it back when it goes.
 class ArmedPeers {
  public:
-  explicit ArmedPeers(Peers& peers);
+  // Adds to `waits` what wakes it.
+  ArmedPeers(Peers& peers, WaitSet& waits);
   ~ArmedPeers();
   ArmedPeers(const ArmedPeers&) = delete;
   ArmedPeers& operator=(const ArmedPeers&) = delete;
-  WaitSet& waits() { return waits_; }
 
  private:
   Peers& peers_;
-  WaitSet waits_;
 };
 
 }  // namespace tutti

@@ -1,0 +1,79 @@
+#include "core/call_record.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace tutti {
+namespace {
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+uint64_t kinds_of(const CallRecord& record) {
+  return static_cast<uint64_t>(record.collective) | static_cast<uint64_t>(record.datatype) << 8 |
+         static_cast<uint64_t>(record.op) << 16 | static_cast<uint64_t>(static_cast<uint32_t>(record.root)) << 32;
+}
+
+}  // namespace
+
+uint64_t CallRecord::signature() const {
+  uint64_t digest = mix(number + 0x9e3779b97f4a7c15);
+  for (uint64_t word : {kinds_of(*this), count, plan_digest}) digest = mix(digest ^ word);
+  return digest == 0 ? 1 : digest;
+}
+
+std::string CallRecord::text() const {
+  if (number == 0) return "no call yet";
+  return fmt::format("{} #{} of {} {} ({})", name_of(collective), number, count, name_of(datatype), name_of(op));
+}
+
+std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
+  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest};
+  std::array<std::byte, kBytes> bytes;
+  std::memcpy(bytes.data(), words, kBytes);
+  return bytes;
+}
+
+std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
+  if (bytes.size() != kBytes) return std::nullopt;
+  uint64_t words[kBytes / 8];
+  std::memcpy(words, bytes.data(), kBytes);
+  return CallRecord{.number = words[0],
+                    .collective = static_cast<Collective>(words[1] & 0xff),
+                    .datatype = static_cast<Datatype>(words[1] >> 8 & 0xff),
+                    .op = static_cast<ReduceOp>(words[1] >> 16 & 0xff),
+                    .root = static_cast<int32_t>(words[1] >> 32),
+                    .count = words[2],
+                    .plan_digest = words[3]};
+}
+
+void PublishedRecord::publish(const CallRecord& record) {
+  auto bytes = record.encode();
+  uint64_t version = version_.load(std::memory_order_relaxed);
+  version_.store(version + 1, std::memory_order_relaxed);
+  for (size_t i = 0; i < kWords; ++i) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
+    words_[i].store(word, std::memory_order_release);  // not before version_ is odd
+  }
+  version_.store(version + 2, std::memory_order_release);
+}
+
+CallRecord PublishedRecord::read() const {
+  for (;;) {
+    uint64_t before = version_.load(std::memory_order_acquire);
+    std::array<std::byte, CallRecord::kBytes> bytes;
+    for (size_t i = 0; i < kWords; ++i) {
+      uint64_t word = words_[i].load(std::memory_order_acquire);  // not after the second look at version_
+      std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word);
+    }
+    if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) return *CallRecord::decode(bytes);
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+// CallRecord: which call a rank is in. Its signature travels in every message; the record itself is told to ranks that ask.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/types.h"
+
+namespace tutti {
+
+struct CallRecord {
+  uint64_t number = 0;   // from 1; 0: no call yet
+  Collective collective = TUTTI_ALL_REDUCE;
+  Datatype datatype = TUTTI_FLOAT32;
+  ReduceOp op = TUTTI_SUM;
+  int32_t root = -1;
+  uint64_t count = 0;
+  uint64_t plan_digest = 0;
+
+  // Never 0.
+  uint64_t signature() const;
+  // "all_reduce #12 of 1024 float32 (sum)"
+  std::string text() const;
+  // Whether the two are different calls in the same place of the order.
+  bool contradicts(const CallRecord& other) const {
+    return number != 0 && number == other.number && signature() != other.signature();
+  }
+
+  static constexpr size_t kBytes = 32;
+  std::array<std::byte, kBytes> encode() const;
+  static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
+};
+
+// The record of the current call, written by the thread that runs it and read by any thread without making that one wait.
+class PublishedRecord {
+ public:
+  void publish(const CallRecord& record);
+  CallRecord read() const;
+
+ private:
+  static constexpr size_t kWords = CallRecord::kBytes / sizeof(uint64_t);
+  std::atomic<uint64_t> version_{0};  // odd while publish() writes
+  std::array<std::atomic<uint64_t>, kWords> words_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,256 @@
+#include "core/communicator.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines and failures are looked at
+
+Status null_check(const CallArguments& arguments) {
+  if (arguments.count == 0 || (arguments.input != nullptr && arguments.output != nullptr)) return {};
+  return error(Code::kInvalidArgument, "{}: {} is NULL", name_of(arguments.collective),
+               arguments.input == nullptr ? "send_buffer" : "recv_buffer");
+}
+
+Status overlap_check(const CallArguments& arguments, uint64_t size_bytes) {
+  if (arguments.input == arguments.output || size_bytes == 0) return {};
+  auto in = reinterpret_cast<uintptr_t>(arguments.input), out = reinterpret_cast<uintptr_t>(arguments.output);
+  if (in + size_bytes <= out || out + size_bytes <= in) return {};
+  return error(Code::kInvalidArgument, "{}: the buffers overlap; use two separate ones, or the same one for both",
+               name_of(arguments.collective));
+}
+
+}  // namespace
+
+Status Communicator::check(const CallArguments& arguments) const {
+  if (finalized_) return error(Code::kInvalidUsage, "this communicator is finalized: it takes no more calls");
+  if (!is_valid(arguments.collective)) {
+    return error(Code::kInvalidArgument, "there is no collective with the number {}", static_cast<int>(arguments.collective));
+  }
+  if (!is_valid(arguments.datatype)) {
+    return error(Code::kInvalidArgument, "there is no datatype with the number {}", static_cast<int>(arguments.datatype));
+  }
+  if (!is_valid(arguments.op)) {
+    return error(Code::kInvalidArgument, "there is no operation with the number {}", static_cast<int>(arguments.op));
+  }
+  uint64_t size_bytes = 0;
+  if (__builtin_mul_overflow(arguments.count, size_of(arguments.datatype), &size_bytes) || size_bytes > INT64_MAX) {
+    return error(Code::kInvalidArgument, "{} of {} elements does not fit into memory", name_of(arguments.collective),
+                 arguments.count);
+  }
+  TUTTI_TRY(null_check(arguments));
+  return overlap_check(arguments, size_bytes);
+}
+
+Status Communicator::run(const CallArguments& arguments) {
+  tutti_request request;
+  request.arguments = arguments;
+  TUTTI_TRY(start(request));
+  wait(request);
+  return std::move(request.result);
+}
+
+Status Communicator::start(tutti_request& request) {
+  if (failure_.happened()) return failure_.status();
+  TUTTI_TRY(check(request.arguments));
+  request.communicator = this;
+  pending_.fetch_add(1, std::memory_order_acq_rel);
+  std::lock_guard lock(queue_mutex_);
+  (last_ == nullptr ? first_ : last_->next) = &request;
+  last_ = &request;
+  return {};
+}
+
+tutti_request* Communicator::dequeue() {
+  std::lock_guard lock(queue_mutex_);
+  tutti_request* request = first_;
+  if (request == nullptr) return nullptr;
+  first_ = request->next;
+  if (first_ == nullptr) last_ = nullptr;
+  return request;
+}
+
+std::unique_lock<std::mutex> Communicator::try_turn() {
+  if (wanted_.load(std::memory_order_acquire) > 0) return {};
+  return std::unique_lock(turn_, std::try_to_lock);
+}
+
+std::unique_lock<std::mutex> Communicator::take_turn() {
+  std::unique_lock turn(turn_, std::try_to_lock);
+  if (turn) return turn;
+  wanted_.fetch_add(1, std::memory_order_acq_rel);
+  context_->engine->ring();
+  turn.lock();
+  wanted_.fetch_sub(1, std::memory_order_acq_rel);
+  return turn;
+}
+
+void Communicator::wait(tutti_request& request) {
+  if (!request.done.load(std::memory_order_acquire)) {
+    auto turn = take_turn();
+    drive(request);
+  }
+  if (has_calls()) context_->engine->add(this);
+}
+
+bool Communicator::test(tutti_request& request) {
+  if (request.done.load(std::memory_order_acquire)) return true;
+  if (auto turn = try_turn()) advance();
+  return request.done.load(std::memory_order_acquire);
+}
+
+void Communicator::drive(tutti_request& request) {
+  Waiter waiter(wait_policy_);
+  while (!request.done.load(std::memory_order_relaxed)) {
+    if (advance() != Advance::kBlocked) {
+      waiter.reset();
+    } else if (waiter.idle()) {
+      sleep();
+    }
+  }
+}
+
+void Communicator::sleep() {
+  look_at_delay();
+  WaitSet waits;
+  ArmedPeers armed(links_->peers(), waits);
+  if (advance() != Advance::kBlocked) return;  // something came between the announcement and the sleep
+  for (auto& peer : links_->peers()) {
+    uint64_t ignored = 0;
+    if (!peer || peer->needs_poll()) continue;
+    Status status = peer->link().poll(&ignored);
+    if (!status.ok()) return fail_on_link(std::move(status));
+  }
+  ::poll(waits.fds.data(), waits.fds.size(), kSleepMs);
+}
+
+Advance Communicator::advance() {
+  if (active_ == nullptr) {
+    tutti_request* request = dequeue();
+    if (request == nullptr) return Advance::kIdle;
+    active_ = request;
+    Status begun = failure_.happened() ? failure_.status() : begin(*request);
+    if (!begun.ok() || nranks_ == 1) {
+      complete(std::move(begun));
+      return Advance::kMoved;
+    }
+  }
+  if (failure_.happened()) {
+    complete(failure_.status());
+    return Advance::kMoved;
+  }
+  auto progress = run_.advance();
+  if (!progress.ok()) {
+    fail_on_link(std::move(progress).status());
+    complete(failure_.status());
+    return Advance::kMoved;
+  }
+  if (*progress == Progress::kDone) complete({});
+  return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
+}
+
+Status Communicator::begin(tutti_request& request) {
+  const CallArguments& arguments = request.arguments;
+  call_.size_bytes = arguments.count * size_of(arguments.datatype);
+  slow_since_.reset();
+  if (nranks_ == 1) {
+    if (arguments.input != arguments.output) copy(arguments.output, arguments.input, call_.size_bytes, Store::kCached);
+    return {};
+  }
+  Prepared* prepared = TUTTI_TRY(plan_with_turn(arguments));
+  CallRecord record{.number = ++calls_,
+                    .collective = arguments.collective,
+                    .datatype = arguments.datatype,
+                    .op = arguments.op,
+                    .root = arguments.root,
+                    .count = arguments.count,
+                    .plan_digest = prepared->plan_digest};
+  record_.publish(record);
+  if (!prepared->connected) {
+    Deadline deadline = Deadline::after_ms(arguments.timeout_ms > 0 ? arguments.timeout_ms : config_.timeout_ms);
+    Status connected = links_->connect(prepared->peers, deadline, failure_);
+    if (!connected.ok()) {
+      fail_on_link(std::move(connected));
+      return failure_.status();
+    }
+    prepared->connected = true;
+    run_.prepare(prepared->programs, prepared->plan.shape().slice_bytes);
+  }
+  bind(*prepared, arguments, record.signature());
+  TUTTI_TRY(find_windows());
+  run_.start(prepared->programs, call_, links_->peers());
+  return {};
+}
+
+void Communicator::bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature) {
+  const PlanShape& shape = prepared.plan.shape();
+  call_.shape = &shape;
+  call_.datatype = arguments.datatype;
+  call_.op = arguments.op;
+  call_.input = arguments.input;
+  call_.output = arguments.output;
+  call_.partition = Partition(arguments.count, static_cast<uint32_t>(size_of(arguments.datatype)), shape.channels,
+                              shape.chunks, shape.slice_bytes);
+  call_.signature = signature;
+  call_.options = data_path_;
+}
+
+// Where the caller's buffers lie in memory that peers can map.
+Status Communicator::find_windows() {
+  call_.input_window = call_.output_window = {};
+  if (auto region = context_->memory.find(call_.input, call_.size_bytes)) {
+    call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));
+  }
+  if (auto region = context_->memory.find(call_.output, call_.size_bytes)) {
+    call_.output_window = TUTTI_TRY(links_->share(*region, call_.output));
+  }
+  return {};
+}
+
+void Communicator::complete(Status result) {
+  tutti_request* request = std::exchange(active_, nullptr);
+  request->result = std::move(result);
+  pending_.fetch_sub(1, std::memory_order_acq_rel);
+  request->done.store(true, std::memory_order_release);  // the owner may free it from here on
+}
+
+Result<Prepared*> Communicator::plan_for(const CallArguments& arguments) {
+  auto turn = take_turn();
+  return plan_with_turn(arguments);
+}
+
+Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments) {
+  return plans_->get({.collective = arguments.collective,
+                      .datatype = arguments.datatype,
+                      .op = arguments.op,
+                      .root = arguments.root,
+                      .count = arguments.count});
+}
+
+std::string Communicator::transports() const {
+  std::set<std::string_view> names;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (rank != rank_) names.insert(links_->transport_to(rank));
+  }
+  return fmt::format("{}", fmt::join(names, "+"));
+}
+
+Status Communicator::finalize() {
+  if (std::exchange(finalized_, true)) return {};
+  {
+    auto turn = take_turn();
+    Waiter waiter(wait_policy_);
+    while (has_calls()) {
+      if (advance() == Advance::kBlocked && waiter.idle()) sleep();
+    }
+  }
+  context_->engine->remove(this);
+  if (control_) control_->leave(Deadline::after_ms(config_.bootstrap_timeout_ms));
+  return failure_.status();
+}
+
+}  // namespace tutti

@@ -1,0 +1,131 @@
+// Communicator: what a tutti_comm_t is. Composes the layers: control plane, topology, planner, links, executor.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "bootstrap/control.h"
+#include "core/call_record.h"
+#include "core/failure.h"
+#include "core/links.h"
+#include "core/prepared.h"
+#include "core/process_context.h"
+#include "core/request.h"
+#include "executor/collective_run.h"
+#include "topology/topology.h"
+
+namespace tutti {
+
+// What one attempt to advance a communicator's calls came to.
+enum class Advance : uint8_t { kIdle, kMoved, kBlocked };  // kIdle: no calls
+
+class Communicator {
+ public:
+  // Joins the other ranks. Blocks until all have joined or the bootstrap deadline.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<ProcessContext> context, const JoinInfo& info,
+                                                      const Config& config, Deadline deadline);
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int nranks() const { return nranks_; }
+  const Topology& topology() const { return topology_; }
+
+  // Blocks until the call is complete.
+  Status run(const CallArguments& arguments);
+  // Queues the call; `request` is the caller's and must live until it is done.
+  Status start(tutti_request& request);
+  // Lets the engine make progress on what was started.
+  void progress_alone() { context_->engine->add(this); }
+  // Blocks until `request` is done.
+  void wait(tutti_request& request);
+  // Advances calls a little; whether `request` is done.
+  bool test(tutti_request& request);
+
+  // What runs for such a call. Does not block on other ranks.
+  Result<Prepared*> plan_for(const CallArguments& arguments);
+  std::string transports() const;   // "shm", "shm+tcp"
+
+  Status finalize();
+  void abort();
+  // The first error, or ok.
+  Status status() const { return failure_.status(); }
+
+  // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
+  std::unique_lock<std::mutex> try_turn();
+  // With the turn: a step forward. Does not block for peers, except to connect to them the first time.
+  Advance advance();
+  Peers& peers() { return links_->peers(); }
+  bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
+
+ private:
+  Communicator(std::shared_ptr<ProcessContext> context, const Config& config);
+  Status join(const JoinInfo& info, Deadline deadline);
+  Status exchange_facts(Deadline deadline);
+  Status agree_on_topology(Deadline deadline);
+  Status start_control();
+  void set_wait_policy();
+
+  Status check(const CallArguments& arguments) const;
+  void enqueue(tutti_request& request);
+  tutti_request* dequeue();
+  std::unique_lock<std::mutex> take_turn();
+  // With the turn:
+  Result<Prepared*> plan_with_turn(const CallArguments& arguments);
+  Status begin(tutti_request& request);
+  void bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature);
+  Status find_windows();
+  void complete(Status result);
+  void drive(tutti_request& request);
+  void sleep();
+
+  // Health (communicator_health.cpp).
+  void fail(Status status, bool tell_others);
+  void fail_on_link(Status status);
+  void look_at_delay();
+  std::optional<CallRecord> ask(int peer);
+  Status contradiction(int peer, const CallRecord& theirs) const;
+  Status lateness(int64_t timeout_ms, int peer);
+  void on_message(int from, uint32_t type, std::span<const std::byte> payload);
+  void on_answer(int from, const CallRecord& theirs);
+
+  const std::shared_ptr<ProcessContext> context_;  // shared by all communicators of the process
+  const Config config_;
+  int rank_ = 0;
+  int nranks_ = 1;
+  Topology topology_;
+  Failure failure_;
+  std::unique_ptr<ControlPlane> control_;
+  std::unique_ptr<Links> links_;
+  std::unique_ptr<PlanCache> plans_;
+  WaitPolicy wait_policy_;
+  DataPathOptions data_path_;
+  bool finalized_ = false;
+
+  std::mutex queue_mutex_;               // guards first_ and last_
+  tutti_request* first_ = nullptr;
+  tutti_request* last_ = nullptr;
+
+  std::atomic<int> pending_{0};          // calls that are not complete
+  std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
+  std::mutex turn_;                      // guards what follows
+  tutti_request* active_ = nullptr;
+  std::optional<Clock::time_point> slow_since_;  // when the active call slept for the first time
+  bool asked_ = false;                   // since then: the awaited peer was asked what it is in
+  CollectiveRun run_;
+  Call call_;
+  uint64_t calls_ = 0;
+
+  PublishedRecord record_;
+  std::mutex answers_mutex_;             // guards answers_
+  std::condition_variable answered_;
+  std::map<int, CallRecord> answers_;    // of peers that were asked, by rank
+};
+
+}  // namespace tutti

@@ -1,0 +1,99 @@
+// How a communicator learns that something is wrong, and finds the sentence for it.
+#include "base/log.h"
+#include "core/communicator.h"
+
+namespace tutti {
+namespace {
+
+// Messages of the control plane.
+constexpr uint32_t kAskRecord = 1;
+constexpr uint32_t kRecord = 2;
+
+constexpr auto kAskAfter = std::chrono::milliseconds(50);
+// A dead rank is seen on its links first; within this time the control plane says who it was.
+constexpr auto kVerdictWait = std::chrono::milliseconds(500);
+constexpr auto kAnswerWait = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void Communicator::abort() { fail(Status(Code::kAborted, fmt::format("rank {} aborted the communicator", rank_)), true); }
+
+void Communicator::fail(Status status, bool tell_others) {
+  if (!failure_.set(status)) return;
+  log_info("the communicator failed: {}", status.message());
+  if (tell_others && control_) control_->abort(status);
+  if (links_) links_->abort();
+  context_->engine->ring();
+  answered_.notify_all();
+}
+
+// A link's error is often the echo of something that happened elsewhere: the first cause is the better sentence.
+void Communicator::fail_on_link(Status status) {
+  int peer = status.place().peer;
+  if (status.code() == Code::kInvalidUsage && peer >= 0) {
+    auto theirs = ask(peer);
+    if (theirs && theirs->contradicts(record_.read())) status = contradiction(peer, *theirs);
+  } else {
+    std::unique_lock lock(answers_mutex_);
+    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened(); });
+  }
+  fail(std::move(status), true);
+}
+
+void Communicator::look_at_delay() {
+  if (active_ == nullptr || failure_.happened()) return;
+  auto now = Clock::now();
+  if (!slow_since_) {
+    slow_since_ = now;
+    asked_ = false;
+  }
+  int peer = run_.waiting_for();
+  if (!asked_ && peer >= 0 && now - *slow_since_ >= kAskAfter) {
+    asked_ = true;
+    control_->send(peer, kAskRecord, {});  // on_answer() looks at what comes back
+  }
+  int64_t timeout_ms = active_->arguments.timeout_ms > 0 ? active_->arguments.timeout_ms : config_.timeout_ms;
+  if (now - *slow_since_ >= std::chrono::milliseconds(timeout_ms)) fail(lateness(timeout_ms, peer), true);
+}
+
+std::optional<CallRecord> Communicator::ask(int peer) {
+  std::unique_lock lock(answers_mutex_);
+  answers_.erase(peer);
+  control_->send(peer, kAskRecord, {});
+  answered_.wait_for(lock, kAnswerWait, [&] { return answers_.contains(peer) || failure_.happened(); });
+  auto found = answers_.find(peer);
+  return found == answers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
+  return error(Code::kInvalidUsage, "rank {} called {}, but rank {} called {}; all ranks must make the same calls in one order",
+               peer, theirs.text(), rank_, record_.read().text());
+}
+
+Status Communicator::lateness(int64_t timeout_ms, int peer) {
+  std::string what = record_.read().text();
+  if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
+  auto theirs = ask(peer);
+  std::string last = theirs ? theirs->text() : std::string("unknown: it does not answer");
+  return error(Code::kTimeout, "{} did not finish within {} ms: rank {} waits for rank {}, whose last call is {}", what,
+               timeout_ms, rank_, peer, last);
+}
+
+void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
+  if (type == kAskRecord) {
+    control_->send(from, kRecord, record_.read().encode());
+  } else if (auto record = CallRecord::decode(payload); type == kRecord && record) {
+    on_answer(from, *record);
+  }
+}
+
+void Communicator::on_answer(int from, const CallRecord& theirs) {
+  {
+    std::lock_guard lock(answers_mutex_);
+    answers_[from] = theirs;
+  }
+  answered_.notify_all();
+  if (theirs.contradicts(record_.read())) fail(contradiction(from, theirs), true);
+}
+
+}  // namespace tutti

@@ -1,0 +1,104 @@
+// How a communicator comes to be: meet, tell and learn the facts, agree on the topology.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "core/communicator.h"
+#include "discovery/calibrate.h"
+#include "discovery/discover.h"
+
+namespace tutti {
+
+Communicator::Communicator(std::shared_ptr<ProcessContext> context, const Config& config)
+    : context_(std::move(context)), config_(config) {}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<ProcessContext> context, const JoinInfo& info,
+                                                           const Config& config, Deadline deadline) {
+  std::unique_ptr<Communicator> communicator(new Communicator(std::move(context), config));
+  Status joined = communicator->join(info, deadline);
+  if (!joined.ok()) return joined;
+  return communicator;
+}
+
+Communicator::~Communicator() {
+  context_->engine->remove(this);
+  context_->memory.remove_listener(this);
+  control_.reset();  // no events from here on
+}
+
+Status Communicator::join(const JoinInfo& info, Deadline deadline) {
+  rank_ = info.rank;
+  nranks_ = info.nranks;
+  set_log_rank(rank_);
+  control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
+  TUTTI_TRY(exchange_facts(deadline));
+  TUTTI_TRY(agree_on_topology(deadline));
+  set_wait_policy();
+  std::optional<Plan> fixed;
+  if (!config_.plan_file.empty()) fixed = TUTTI_TRY(read_plan_file(config_.plan_file));
+  if (fixed && fixed->shape().nranks != nranks_) {
+    return error(Code::kInvalidUsage, "the plan in {} is for {} ranks, but this communicator has {}", config_.plan_file,
+                 fixed->shape().nranks, nranks_);
+  }
+  plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, std::move(fixed));
+  context_->memory.add_listener(this, [this](const MemoryRegion& region) {
+    auto turn = take_turn();
+    links_->forget(region);
+  });
+  return start_control();
+}
+
+Status Communicator::exchange_facts(Deadline deadline) {
+  TransportContext context{.rank = rank_,
+                           .nranks = nranks_,
+                           .job = control_->job(),
+                           .token = control_->token(),
+                           .interface = config_.interface};
+  links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
+  Facts mine;
+  mine.rank.inventory = TUTTI_TRY(discover_live());
+  mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_));
+  mine.rank.pid = ::getpid();
+  mine.transports = links_->facts();
+  mine.agreed = options_to_agree(config_);
+  auto bytes = TUTTI_TRY(control_->all_gather(encode(mine), "facts", deadline));
+  auto facts = TUTTI_TRY(decode_all(bytes));
+  std::vector<RankFacts> ranks;
+  for (const Facts& one : facts) ranks.push_back(one.rank);
+  topology_ = TUTTI_TRY(merge(ranks, config_.transport));
+  links_->learn(std::move(facts), topology_);
+  return {};
+}
+
+// Plans are pure functions of the topology: equal digests mean equal plans.
+Status Communicator::agree_on_topology(Deadline deadline) {
+  uint64_t mine = topology_.digest();
+  auto digests = TUTTI_TRY(control_->all_gather(std::as_bytes(std::span(&mine, 1)), "topology digest", deadline));
+  for (size_t rank = 0; rank < digests.size(); ++rank) {
+    if (digests[rank].size() == sizeof mine && std::memcmp(digests[rank].data(), &mine, sizeof mine) == 0) continue;
+    return error(Code::kInternal, "ranks {} and {} merged different topologies; please report this", rank_, rank);
+  }
+  return {};
+}
+
+Status Communicator::start_control() {
+  return control_->start({
+      .on_lost = [this](int, Status why) { fail(std::move(why), false); },
+      .on_abort = [this](int, Status why) { fail(std::move(why), false); },
+      .on_message = [this](int from, uint32_t type, std::span<const std::byte> payload) { on_message(from, type, payload); },
+  });
+}
+
+// With more ranks than cores spinning only keeps the awaited rank from running; with enough cores it beats giving them up.
+void Communicator::set_wait_policy() {
+  constexpr int64_t kSpinNs = 50'000;
+  constexpr int64_t kYieldNs = 200'000;
+  constexpr int64_t kCrowdedYieldNs = 2'000'000;
+  bool crowded = topology_.oversubscribed();
+  wait_policy_.spin_ns = config_.spin_us >= 0 ? config_.spin_us * 1000 : crowded ? 0 : kSpinNs;
+  wait_policy_.yield_ns = config_.yield_us >= 0 ? config_.yield_us * 1000 : crowded ? kCrowdedYieldNs : kYieldNs;
+}
+
+}  // namespace tutti

@@ -1,0 +1,118 @@
+#include "core/engine.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/communicator.h"
+
+namespace tutti {
+namespace {
+
+// Upper bound of one sleep, so that deadlines of calls are looked at.
+constexpr int kSleepMs = 100;
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create() {
+  Fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) return system_error(errno, "cannot create an eventfd");
+  return std::unique_ptr<Engine>(new Engine(std::move(wake)));
+}
+
+Engine::~Engine() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Engine::ring() {
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);  // full: it is awake anyway
+}
+
+void Engine::add(Communicator* communicator) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::find(active_.begin(), active_.end(), communicator) == active_.end()) active_.push_back(communicator);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  ring();
+}
+
+void Engine::remove(Communicator* communicator) {
+  std::unique_lock lock(mutex_);
+  std::erase(active_, communicator);
+  ring();
+  idle_.wait(lock, [&] { return !in_round_; });
+}
+
+void Engine::run() {
+  Waiter waiter({.spin_ns = 0, .yield_ns = 50'000});
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      if (stop_) return;
+    }
+    if (advance_all()) {
+      waiter.reset();
+    } else if (waiter.idle()) {
+      sleep();
+    }
+  }
+}
+
+// One round over all communicators; false when none of them moved. Those without calls are dropped.
+bool Engine::advance_all() {
+  std::vector<Communicator*> round = begin_round();
+  bool moved = false;
+  for (Communicator* communicator : round) {
+    if (auto turn = communicator->try_turn()) moved = communicator->advance() == Advance::kMoved || moved;
+  }
+  end_round();
+  return moved;
+}
+
+// Keeps the turns of all communicators while it sleeps; a thread that wants one rings.
+void Engine::sleep() {
+  std::vector<std::unique_lock<std::mutex>> turns;
+  std::vector<std::unique_ptr<ArmedPeers>> armed;
+  WaitSet waits;
+  waits.add(wake_.get(), POLLIN);
+  bool moved = false;
+  for (Communicator* communicator : begin_round()) {
+    auto turn = communicator->try_turn();
+    if (!turn) continue;
+    turns.push_back(std::move(turn));
+    armed.push_back(std::make_unique<ArmedPeers>(communicator->peers(), waits));
+    // Between the announcement and the sleep something may have come.
+    moved = communicator->advance() == Advance::kMoved || moved;
+  }
+  if (!moved) ::poll(waits.fds.data(), waits.fds.size(), kSleepMs);
+  uint64_t rings;
+  while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
+  armed.clear();
+  turns.clear();
+  end_round();
+}
+
+std::vector<Communicator*> Engine::begin_round() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(active_, [](Communicator* communicator) { return !communicator->has_calls(); });
+  in_round_ = true;
+  return active_;
+}
+
+void Engine::end_round() {
+  {
+    std::lock_guard lock(mutex_);
+    in_round_ = false;
+  }
+  idle_.notify_all();
+}
+
+}  // namespace tutti

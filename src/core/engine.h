@@ -1,0 +1,47 @@
+// Engine: the one thread of a process that makes progress for calls nobody waits for. It starts with the first such call and
+// sleeps while there is nothing to do.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+
+namespace tutti {
+
+class Communicator;
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> create();
+  ~Engine();
+
+  // `communicator` has calls to make progress on. Any thread.
+  void add(Communicator* communicator);
+  // Returns when the engine does not touch `communicator` any more. Any thread but the engine's.
+  void remove(Communicator* communicator);
+  // Makes the engine give up its turns if it sleeps. Any thread.
+  void ring();
+
+ private:
+  explicit Engine(Fd wake) : wake_(std::move(wake)) {}
+  void run();
+  bool advance_all();
+  void sleep();
+  std::vector<Communicator*> begin_round();
+  void end_round();
+
+  Fd wake_;                             // eventfd: something was added or the engine ends
+  std::mutex mutex_;                    // guards what follows
+  std::condition_variable idle_;        // between two rounds
+  std::vector<Communicator*> active_;
+  bool in_round_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,69 @@
+#include "core/prepared.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "executor/lower.h"
+#include "plan/text.h"
+#include "plan/validate.h"
+
+namespace tutti {
+
+PlanCache::PlanCache(const Topology& topology, int rank, const Config& config, std::optional<Plan> fixed)
+    : topology_(topology), rank_(rank), fixed_(std::move(fixed)) {
+  tuning_.algorithm = config.algorithm;
+  tuning_.channels = static_cast<int>(config.channels);
+  tuning_.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
+  tuning_.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;
+}
+
+Result<Prepared*> PlanCache::get(const Request& request) {
+  uint64_t size_class = size_class_bytes(request.size_bytes());
+  Key key{request.collective, request.datatype, request.op, request.root, size_class};
+  if (last_ != nullptr && key == last_key_) return last_;
+  auto found = prepared_.find(key);
+  if (found == prepared_.end()) {
+    Request largest = request;
+    largest.count = std::max<uint64_t>(size_class / size_of(request.datatype), 1);
+    found = prepared_.emplace(key, TUTTI_TRY(make(largest))).first;
+  }
+  last_key_ = key;
+  last_ = found->second.get();
+  return last_;
+}
+
+Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
+  auto prepared = std::make_unique<Prepared>();
+  if (fixed_ && fixed_->shape().collective == request.collective) {
+    prepared->plan = *fixed_;
+  } else {
+    Choice choice = TUTTI_TRY(choose(topology_, request, tuning_));
+    prepared->plan = std::move(choice.plan);
+    prepared->predicted_ns = choice.predicted_ns;
+  }
+  const PlanShape& shape = prepared->plan.shape();
+  prepared->plan_digest = prepared->plan.digest();
+  std::set<int32_t> peers;
+  for (int channel = 0; channel < shape.channels; ++channel) {
+    prepared->programs.push_back(lower(prepared->plan.part(rank_, channel)));
+    peers.insert(prepared->programs.back().peers.begin(), prepared->programs.back().peers.end());
+  }
+  prepared->peers.assign(peers.begin(), peers.end());
+  return prepared;
+}
+
+Result<Plan> read_plan_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return system_error(errno, fmt::format("cannot read the plan file {}", path));
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto plan = parse_plan(text.str());
+  if (!plan.ok()) return std::move(plan).status().within(path);
+  TUTTI_TRY(validate(*plan).within(fmt::format("{} is no valid plan", path)));
+  return plan;
+}
+
+}  // namespace tutti

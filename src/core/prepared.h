@@ -1,0 +1,53 @@
+// Prepared calls: the Plan and this rank's Programs for one class of calls, made once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "executor/program.h"
+#include "planner/planner.h"
+
+namespace tutti {
+
+struct Prepared {
+  Plan plan;
+  uint64_t plan_digest = 0;
+  uint64_t predicted_ns = 0;
+  std::vector<Program> programs;   // this rank's, by channel
+  std::vector<int32_t> peers;      // ascending
+  bool connected = false;          // all peers have links
+};
+
+// By collective, type, op, root and size class; never by count.
+class PlanCache {
+ public:
+  // `topology` outlives the cache. `fixed`: a Plan that the user gave, run for every call it fits.
+  PlanCache(const Topology& topology, int rank, const Config& config, std::optional<Plan> fixed);
+
+  // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
+  Result<Prepared*> get(const Request& request);
+
+ private:
+  using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;
+  Result<std::unique_ptr<Prepared>> make(const Request& request) const;
+
+  const Topology& topology_;
+  const int rank_;
+  Tuning tuning_;
+  std::optional<Plan> fixed_;
+  std::map<Key, std::unique_ptr<Prepared>> prepared_;
+  Key last_key_{};
+  Prepared* last_ = nullptr;
+};
+
+// Reads and validates a Plan file. Errors: file, line and reason.
+Result<Plan> read_plan_file(const std::string& path);
+
+}  // namespace tutti

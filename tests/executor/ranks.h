@@ -1,0 +1,140 @@
+// Ranks as threads, with everything that the executor needs, over any transport. For tests.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "executor/collective_run.h"
+#include "executor/lower.h"
+
+namespace tutti::test {
+
+using MakeTransport = std::function<std::unique_ptr<Transport>(const TransportContext&)>;
+
+class Rank {
+ public:
+  Rank(int rank, const StreamLayout& layout, const MakeTransport& make)
+      : rank_(rank), layout_(layout), peers_(layout.nranks), links_(layout.nranks) {
+    TransportContext context{.rank = rank, .nranks = layout.nranks, .job = 1, .token = token_, .interface = ""};
+    transport_ = make(context);
+    TUTTI_CHECK(transport_->listen().ok());
+    arena_ = allocate(layout.arena_bytes());
+    exported_ = arena_.memory;
+  }
+  ~Rank() {
+    peers_.clear();
+    links_.clear();
+  }
+
+  // Zeroed memory that this rank's peers may be given.
+  struct Shared {
+    Fd fd;
+    Mapping mapping;
+    const LocalMemory* memory = nullptr;
+    std::byte* data() const { return mapping.bytes().data(); }
+  };
+  Shared allocate(size_t size_bytes) {
+    Shared shared;
+    shared.fd = std::move(create_memfd("tutti-test", size_bytes)).value();
+    shared.mapping = std::move(Mapping::create(shared.fd.get(), size_bytes)).value();
+    shared.memory = std::move(transport_->export_memory(shared.mapping.bytes(), shared.fd.get())).value();
+    return shared;
+  }
+  Window share(const Shared& shared) {
+    for (auto& link : links_) {
+      if (link) TUTTI_CHECK(link->share(*shared.memory).ok());
+    }
+    return {shared.memory->id, 0};
+  }
+
+  Transport& transport() { return *transport_; }
+  Link& link(int peer) { return *links_[peer]; }
+  Peers& peers() { return peers_; }
+
+  Status connect(const std::vector<std::unique_ptr<Rank>>& all) {
+    std::vector<int> order;
+    for (int peer = 0; peer < layout_.nranks; ++peer) {
+      if (peer != rank_) order.push_back(peer);
+    }
+    auto key = [&](int peer) { return std::pair((peer + rank_) % layout_.nranks, std::min(peer, rank_)); };
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+    for (int peer : order) {
+      links_[peer] = transport_->open(peer);
+      TUTTI_TRY(links_[peer]->connect(all[peer]->transport_->address(), Deadline::after_ms(10'000)));
+      TUTTI_TRY(links_[peer]->share(*exported_));
+      const RemoteMemory* remote = nullptr;
+      uint64_t ignored = 0;
+      while ((remote = links_[peer]->find(all[peer]->exported_->id)) == nullptr) {
+        TUTTI_TRY(links_[peer]->poll(&ignored));
+        std::this_thread::yield();
+      }
+      peers_[peer] = std::make_unique<Peer>(rank_, *links_[peer], layout_, arena_.mapping.bytes(), *remote);
+    }
+    return {};
+  }
+
+  // Runs one call to its end, sleeping as a real rank does.
+  Status run(const std::vector<Program>& programs, const Call& call) {
+    run_.prepare(programs, call.shape->slice_bytes);
+    run_.start(programs, call, peers_);
+    Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
+    for (;;) {
+      Progress progress = TUTTI_TRY(run_.advance());
+      if (progress == Progress::kDone) return {};
+      if (progress == Progress::kMoved) {
+        waiter.reset();
+      } else if (waiter.idle()) {
+        WaitSet waits;
+        ArmedPeers armed(peers_, waits);
+        progress = TUTTI_TRY(run_.advance());
+        if (progress == Progress::kDone) return {};
+        if (progress == Progress::kBlocked) ::poll(waits.fds.data(), waits.fds.size(), 1000);
+      }
+    }
+  }
+
+ private:
+  const int rank_;
+  const StreamLayout layout_;
+  std::array<std::byte, 32> token_{};
+  std::unique_ptr<Transport> transport_;
+  Shared arena_;
+  const LocalMemory* exported_ = nullptr;
+  Peers peers_;
+  std::vector<std::unique_ptr<Link>> links_;
+  CollectiveRun run_;
+};
+
+// n connected ranks.
+class Ranks {
+ public:
+  Ranks(const StreamLayout& layout, const MakeTransport& make) : layout_(layout) {
+    for (int rank = 0; rank < layout.nranks; ++rank) ranks_.push_back(std::make_unique<Rank>(rank, layout, make));
+    for (const Status& status : each([&](int rank) { return ranks_[rank]->connect(ranks_); })) TUTTI_CHECK(status.ok());
+  }
+
+  Rank& operator[](int rank) { return *ranks_[rank]; }
+
+  // Runs `body` on one thread per rank and gives every rank's status.
+  std::vector<Status> each(const std::function<Status(int rank)>& body) {
+    std::vector<Status> statuses(layout_.nranks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < layout_.nranks; ++rank) {
+      threads.emplace_back([&, rank] { statuses[rank] = body(rank); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+ private:
+  StreamLayout layout_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+}  // namespace tutti::test
