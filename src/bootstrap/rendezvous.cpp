@@ -37,6 +37,7 @@ class Rendezvous::Server {
  public:
   static Result<std::unique_ptr<Server>> create(const UniqueId& id, std::vector<Listener> listeners) {
     auto server = std::make_unique<Server>();
+    server->serves_once_ = id.kind != UniqueId::Kind::kServed;
     server->secret_check_ = id.secret_check();
     server->listeners_ = std::move(listeners);
     server->wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -86,6 +87,7 @@ class Rendezvous::Server {
   int wrong_secrets_ = 0;
   std::atomic<bool> stop_requested_{false};
   bool stopping_ = false;
+  bool serves_once_ = false;
 };
 
 void Rendezvous::Server::wait() {
@@ -203,6 +205,8 @@ void Rendezvous::Server::go_if_ready() {
   int ready = 0;
   for (const Guest& guest : guests_) ready += guest.ready && !guest.leaving;
   if (ready < meeting_.nranks()) return;
+  // Rank 0's meeting point ends with its join. Who comes for the next communicator must not find this one.
+  if (serves_once_) listeners_.clear();
   for (Guest& guest : guests_) {
     if (guest.rank < 0 || guest.leaving) continue;
     queue(guest, MessageType::kGo, {});
