@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,18 +43,19 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Fails when the first argument is a word that names no subcommand: CLI11 would only say that one is required.
-void check_subcommand(const CLI::App& app, std::string_view word) {
-  if (word.empty() || word.front() == '-') return;
+// Fails when a word where a subcommand belongs names none: CLI11 would only say that one is required.
+void check_subcommands(const CLI::App& app, const std::string& path, std::span<const std::string> words) {
+  auto known = app.get_subcommands({});
+  if (known.empty() || words.empty() || words[0].empty() || words[0].front() == '-') return;
   std::string nearest;
   size_t best = 3;  // farther words are no typing errors
-  for (const CLI::App* known : app.get_subcommands({})) {
-    if (known->get_name() == word) return;
-    size_t distance = edit_distance(word, known->get_name());
-    if (distance < best) best = distance, nearest = known->get_name();
+  for (const CLI::App* one : known) {
+    if (one->get_name() == words[0]) return check_subcommands(*one, path + " " + words[0], words.subspan(1));
+    size_t distance = edit_distance(words[0], one->get_name());
+    if (distance < best) best = distance, nearest = one->get_name();
   }
-  if (nearest.empty()) fail(kUsageError, "there is no subcommand \"{}\"; `tutti --help` lists them", word);
-  fail(kUsageError, "there is no subcommand \"{}\"; did you mean `tutti {}`?", word, nearest);
+  if (nearest.empty()) fail(kUsageError, "there is no subcommand \"{}\"; `{} --help` lists them", words[0], path);
+  fail(kUsageError, "there is no subcommand \"{}\"; did you mean `{} {}`?", words[0], path, nearest);
 }
 
 std::string command_name(const CLI::App& app) {
@@ -65,7 +67,7 @@ std::string command_name(const CLI::App& app) {
   return name;
 }
 
-void add_commands(CLI::App& app, std::vector<std::string> after_dashes) {
+void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std::vector<std::string> after_dashes) {
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("tutti {}.{}.{}", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
                                                 TUTTI_VERSION_PATCH));
@@ -76,9 +78,7 @@ void add_commands(CLI::App& app, std::vector<std::string> after_dashes) {
       "  tutti topo                         what tutti sees of this machine\n"
       "  tutti plan all_reduce --bytes 64M --ranks 8 --explain");
   add_run(app, std::move(after_dashes));
-#ifdef TUTTI_HAS_bench
-  add_bench(app);
-#endif
+  add_bench(app, arguments);
 #ifdef TUTTI_HAS_topo
   add_topo(app);
 #endif
@@ -99,8 +99,8 @@ int run(std::vector<std::string> arguments) {
       after_dashes.assign(dashes, arguments.end());
       arguments.erase(dashes, arguments.end());
     }
-    add_commands(app, std::move(after_dashes));
-    if (!arguments.empty()) check_subcommand(app, arguments.front());
+    add_commands(app, arguments, std::move(after_dashes));
+    check_subcommands(app, "tutti", arguments);
     std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 takes
     app.parse(std::move(arguments));
     return 0;

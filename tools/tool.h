@@ -47,7 +47,8 @@ inline void require(tutti_status_t status) {
 
 // `after_dashes`: the arguments from the first "--" on, which the app itself does not see.
 void add_run(CLI::App& app, std::vector<std::string> after_dashes);
-void add_bench(CLI::App& app);
+// `arguments`: all of the tool's, for starting it again as the ranks of --ranks.
+void add_bench(CLI::App& app, std::vector<std::string> arguments);
 void add_topo(CLI::App& app);
 void add_plan(CLI::App& app);
 

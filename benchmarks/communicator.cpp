@@ -1,0 +1,93 @@
+#include "communicator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string_view>
+
+namespace tutti::bench {
+namespace {
+
+[[noreturn]] void fail_without_communicator(tutti_status_t status) {
+  std::string_view sentence = tutti_last_error(nullptr);
+  throw std::runtime_error(std::string(sentence.empty() ? tutti_status_text(status) : sentence));
+}
+
+void require(tutti_status_t status) {
+  if (status != TUTTI_SUCCESS) fail_without_communicator(status);
+}
+
+}  // namespace
+
+Communicator::Communicator(const std::string& transport, const std::string& algorithm) {
+  tutti_config_t* raw = nullptr;
+  require(tutti_config_create(&raw));
+  std::unique_ptr<tutti_config_t, void (*)(tutti_config_t*)> config(raw, tutti_config_destroy);
+  if (!transport.empty()) require(tutti_config_set(raw, "transport", transport.c_str()));
+  if (!algorithm.empty()) require(tutti_config_set(raw, "algorithm", algorithm.c_str()));
+  require(tutti_comm_init_from_environment(&comm_, raw));
+  tutti_comm_rank(comm_, &rank_);
+  tutti_comm_size(comm_, &size_);
+}
+
+Communicator::~Communicator() {
+  if (!finished_) tutti_comm_abort(comm_);
+  tutti_comm_destroy(comm_);
+}
+
+void Communicator::fail(tutti_status_t status) const {
+  std::string_view sentence = tutti_last_error(comm_);
+  throw std::runtime_error(fmt::format("rank {}: {}", rank_, sentence.empty() ? tutti_status_text(status) : sentence));
+}
+
+tutti_plan_info_t Communicator::plan_info(uint64_t count, tutti_datatype_t datatype, tutti_op_t op) {
+  tutti_call_t call = {};
+  call.struct_size = sizeof call;
+  call.collective = TUTTI_ALL_REDUCE;
+  call.datatype = datatype;
+  call.op = op;
+  call.count = count;
+  tutti_plan_info_t plan = {};
+  plan.struct_size = sizeof plan;
+  tutti_status_t status = tutti_comm_plan_info(comm_, &call, &plan);
+  if (status != TUTTI_SUCCESS) fail(status);
+  return plan;
+}
+
+int64_t Communicator::agree(int64_t value, tutti_op_t op) {
+  int64_t result = 0;
+  all_reduce(&value, &result, 1, TUTTI_INT64, op);
+  return result;
+}
+
+double Communicator::agree(double value, tutti_op_t op) {
+  double result = 0;
+  all_reduce(&value, &result, 1, TUTTI_FLOAT64, op);
+  return result;
+}
+
+std::vector<RankInfo> Communicator::introduce() {
+  struct Card {
+    int64_t pid;
+    char host[120];
+  };
+  // Each rank fills only its own place: the sum of the bytes is everybody's.
+  std::vector<Card> mine(size_), all(size_);
+  mine[rank_].pid = ::getpid();
+  ::gethostname(mine[rank_].host, sizeof mine[rank_].host - 1);
+  all_reduce(mine.data(), all.data(), all.size() * sizeof(Card), TUTTI_UINT8, TUTTI_SUM);
+  std::vector<RankInfo> ranks;
+  for (const Card& card : all) ranks.push_back({card.pid, std::string(card.host, ::strnlen(card.host, sizeof card.host))});
+  return ranks;
+}
+
+void Communicator::finish() {
+  tutti_status_t status = tutti_comm_finalize(comm_);
+  if (status != TUTTI_SUCCESS) fail(status);
+  finished_ = true;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,54 @@
+// A communicator whose failures are exceptions: what the benchmark's ranks do together besides what they measure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.h"
+#include "tutti/tutti_topology.h"
+
+namespace tutti::bench {
+
+struct RankInfo {
+  int64_t pid = 0;
+  std::string host;
+};
+
+class Communicator {
+ public:
+  // Joins the launcher's ranks. Options that are "" are the environment's.
+  Communicator(const std::string& transport, const std::string& algorithm);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  // Without finish() before, aborts: the other ranks are not to wait for one that failed.
+  ~Communicator();
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  void all_reduce(const void* send, void* recv, uint64_t count, tutti_datatype_t datatype, tutti_op_t op) {
+    tutti_status_t status = tutti_all_reduce(send, recv, count, datatype, op, comm_, nullptr);
+    if (status != TUTTI_SUCCESS) [[unlikely]] fail(status);
+  }
+  tutti_plan_info_t plan_info(uint64_t count, tutti_datatype_t datatype, tutti_op_t op);
+
+  // The same on all ranks afterwards.
+  int64_t agree(int64_t value, tutti_op_t op);
+  double agree(double value, tutti_op_t op);
+  void barrier() { agree(int64_t{0}, TUTTI_SUM); }
+  // Who the ranks are, by rank.
+  std::vector<RankInfo> introduce();
+
+  void finish();
+
+ private:
+  [[noreturn]] void fail(tutti_status_t status) const;
+
+  tutti_comm_t* comm_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+  bool finished_ = false;
+};
+
+}  // namespace tutti::bench

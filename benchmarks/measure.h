@@ -1,0 +1,35 @@
+// How long a call takes.
+#pragma once
+
+#include <cstdint>
+
+#include "communicator.h"
+#include "options.h"
+
+namespace tutti::bench {
+
+struct Call {
+  const void* send;
+  void* recv;
+  uint64_t count;
+  tutti_datatype_t datatype;
+  tutti_op_t op;
+};
+
+// Microseconds of one call, each figure first taken on every rank and then joined over the ranks as Options::average says.
+struct Timing {
+  int iterations = 0;
+  double mean_us = 0;
+  double min_us = 0;
+  double median_us = 0;
+  double max_us = 0;
+};
+
+// Runs warm-up calls, then timed calls back to back (or with all ranks meeting before each, outside the time, if
+// options.blocking). The number of timed calls is the same on all ranks.
+Timing measure(Communicator& comm, const Call& call, const Options& options);
+
+// Bytes per second, per rank, that all ranks reach when they memcpy `size_bytes` from one buffer to another at once.
+double measure_memcpy(Communicator& comm, const void* from, void* to, size_t size_bytes);
+
+}  // namespace tutti::bench

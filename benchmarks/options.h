@@ -1,0 +1,36 @@
+// What one run of `tutti bench all_reduce` is asked to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "buffer.h"
+#include "tutti/tutti.h"
+
+namespace tutti::bench {
+
+enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };  // nccl-tests' -a
+
+struct Options {
+  uint64_t min_bytes = 8;
+  uint64_t max_bytes = uint64_t{128} << 20;
+  double step_factor = 4;         // used when > 1
+  uint64_t step_bytes = 0;        // else this
+  int iterations = 0;             // 0: from the time that one takes
+  int warmup = 5;
+  int checks = 1;                 // calls whose results are verified
+  double seconds = 2;             // limit for the timed calls of one size and placement
+  bool blocking = false;          // all ranks meet before every timed call
+  Average average = Average::kMean;
+  bool out_of_place = true;
+  bool in_place = true;
+  MemoryKind memory = MemoryKind::kMalloc;
+  std::vector<tutti_datatype_t> datatypes = {TUTTI_FLOAT32};
+  std::vector<tutti_op_t> ops = {TUTTI_SUM};
+  std::string transport;          // "": the library chooses
+  std::string algorithm;
+  std::string json_file;
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,90 @@
+"""`tutti bench all_reduce`: its flags, columns, JSON, and that it says what is wrong."""
+
+import json
+import os
+import tempfile
+
+import harness
+from harness import ToolTest
+
+QUICK = ["-n", 2, "-w", 1]
+
+
+class Bench(ToolTest):
+    def bench(self, *arguments):
+        return self.tutti("bench", "all_reduce", *arguments)
+
+    def rows(self, text):
+        return [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+
+    def test_starts_its_own_ranks_and_prints_the_columns_of_nccl_tests(self):
+        done = self.bench("--ranks", 3, "-b", 8, "-e", "8K", "-f", 4, *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = self.rows(done.stdout)
+        self.assertEqual([(int(row[0]), int(row[1])) for row in rows], [(8 * 4 ** i, 2 * 4 ** i) for i in range(6)])
+        for row in rows:
+            self.assertEqual(row[2:4], ["float", "sum"])
+            self.assertEqual((row[7], row[11]), ("0", "0"))
+            self.assertIn("/", row[12])
+        for rank in range(3):
+            self.assertRegex(done.stdout, rf"(?m)^#  Rank +{rank} Pid +\d+ on ")
+        self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+        self.assertRegex(done.stdout, r"# Avg bus bandwidth    : [\d.e+-]+ GB/s\n")
+
+    def test_uses_the_ranks_of_its_launcher(self):
+        done = self.tutti("run", "-n", 2, "--no-prefix", harness.TUTTI, "bench", "all_reduce", "-e", "1K", *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("all_reduce, 2 ranks", done.stdout)
+
+    def test_of_one_process_alone_is_a_job_of_one_rank(self):
+        done = self.bench("-e", "1K", *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("all_reduce, 1 ranks", done.stdout)
+
+    def test_is_right_for_every_type_and_op(self):
+        done = self.bench("--ranks", 3, "-b", 1000, "-e", 3000, "-i", 1003, "-d", "all", "-o", "all", "-n", 1, "-w", 0)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = self.rows(done.stdout)
+        self.assertEqual(len({(row[2], row[3]) for row in rows}), 50)
+        self.assertEqual({(row[7], row[11]) for row in rows}, {("0", "0")})
+
+    def test_writes_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "result.json")
+            self.assertEqual(self.bench("--ranks", 2, "-b", "64K", "-e", "64K", "--json", path, *QUICK).returncode, 0)
+            with open(path, encoding="utf-8") as file:
+                result = json.load(file)
+        row = result["results"][0]
+        self.assertEqual((row["size_bytes"], row["count"], row["type"], row["op"]), (65536, 16384, "float", "sum"))
+        for placement in (row["out_of_place"], row["in_place"]):
+            self.assertEqual((placement["iterations"], placement["wrong"]), (2, 0))
+            self.assertLessEqual(placement["min_us"], placement["median_us"])
+            self.assertLessEqual(placement["median_us"], placement["max_us"])
+            self.assertAlmostEqual(placement["algbw_gbps"], 65536 / placement["time_us"] / 1e3)
+            self.assertAlmostEqual(placement["busbw_gbps"], placement["algbw_gbps"])  # 2(n - 1)/n is 1
+        self.assertEqual((len(result["ranks"]), result["out_of_bounds"]), (2, 0))
+
+    def test_can_measure_one_placement_blocking_and_unchecked(self):
+        done = self.bench("--ranks", 2, "-b", 64, "-e", 64, "--placement", "in", "-z", 1, "-c", 0, "-a", 3, *QUICK)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row = self.rows(done.stdout)[0]
+        self.assertEqual((row[4:8], row[11]), (["-"] * 4, "N/A"))
+
+    def test_takes_memory_of_the_library(self):
+        done = self.bench("--ranks", 2, "-b", "1M", "-e", "1M", "--memory", "tutti", *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("# Memory copy", done.stdout)
+
+    def test_refuses_wrong_flags_with_one_sentence(self):
+        for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"], ["-f", 1],
+                          ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"]):
+            done = self.bench("--ranks", 2, *arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_says_which_collectives_there_are_not(self):
+        self.assertIn("did you mean `tutti bench all_reduce`?", self.tutti("bench", "all_reduse").stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,199 @@
+// `tutti bench`: flags as in nccl-tests; the work is in benchmarks/.
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "benchmarks/all_reduce.h"
+#include "benchmarks/element.h"
+#include "run/job.h"
+#include "tool.h"
+
+namespace tutti::tool {
+namespace {
+
+constexpr const char* kFooter =
+    "Without --ranks it uses the ranks of the launcher that started it (tutti run, mpirun, mpiexec, srun, torchrun).\n"
+    "Time is the mean over the timed calls, joined over the ranks (-a); algbw is a rank's bytes per time, busbw = algbw *\n"
+    "2(n-1)/n. Inputs are such that the result is exact in any order; #wrong counts elements that differ in any bit. The exit\n"
+    "status is 0 only when all results are right.\n"
+    "\n"
+    "Examples:\n"
+    "  tutti bench all_reduce --ranks 4\n"
+    "  tutti bench all_reduce --ranks 2 -b 1M -e 256M -f 2 --memory tutti --json result.json\n"
+    "  tutti bench all_reduce --ranks 8 --transport tcp -d bfloat16 -o avg\n"
+    "  mpirun -n 4 tutti bench all_reduce";
+
+struct BenchFlags {
+  bench::Options options;
+  int ranks = 0;
+  bool as_rank = false;
+  std::string min_bytes = "8";
+  std::string max_bytes = "128M";
+  std::string step_bytes;
+  std::string datatype = "float";
+  std::string op = "sum";
+  std::string memory = "malloc";
+  std::string placement = "both";
+  int check = 1;
+  int average = 1;
+  bool blocking = false;
+};
+
+// "64K", "256M", "1G": powers of 1024.
+uint64_t parse_size(const char* flag, const std::string& text) {
+  size_t digits = 0;
+  unsigned long long value = 0;
+  try {
+    value = std::stoull(text, &digits);
+  } catch (const std::exception&) {
+    digits = 0;
+  }
+  constexpr std::string_view kUnits = "KMGT";
+  std::string_view unit = std::string_view(text).substr(digits);
+  if (unit.ends_with('B') && unit.size() > 1) unit.remove_suffix(1);
+  size_t power = unit.size() == 1 ? kUnits.find(static_cast<char>(unit[0] & ~0x20)) : kUnits.npos;
+  int shift = unit.empty() ? 0 : 10 * static_cast<int>(power + 1);
+  bool valid = digits > 0 && text.front() != '-' && (unit.empty() || power != kUnits.npos);
+  if (!valid || value > (uint64_t{1} << 50) >> shift) {
+    fail(kUsageError, "{} {}: expected a number of bytes such as 8, 64K, 256M or 1G", flag, text);
+  }
+  return value << shift;
+}
+
+std::vector<tutti_datatype_t> parse_datatypes(const std::string& text) {
+  if (auto one = bench::datatype_named(text)) return {*one};
+  std::vector<tutti_datatype_t> all;
+  std::string names;
+  for (const bench::DatatypeInfo& type : bench::datatypes()) {
+    all.push_back(type.datatype);
+    names += fmt::format("{}, ", type.name);
+  }
+  if (text != "all") fail(kUsageError, "-d {}: expected {}or all", text, names);
+  return all;
+}
+
+std::vector<tutti_op_t> parse_ops(const std::string& text) {
+  if (auto one = bench::op_named(text)) return {*one};
+  std::vector<tutti_op_t> all;
+  std::string names;
+  for (const bench::OpInfo& op : bench::ops()) {
+    all.push_back(op.op);
+    names += fmt::format("{}, ", op.name);
+  }
+  if (text != "all") fail(kUsageError, "-o {}: expected {}or all", text, names);
+  return all;
+}
+
+bench::Options parse(const BenchFlags& flags, bool factor_given) {
+  bench::Options options = flags.options;
+  options.min_bytes = parse_size("-b", flags.min_bytes);
+  options.max_bytes = parse_size("-e", flags.max_bytes);
+  if (options.min_bytes > options.max_bytes) {
+    fail(kUsageError, "-b {} is more than -e {}", flags.min_bytes, flags.max_bytes);
+  }
+  if (!flags.step_bytes.empty()) {
+    options.step_bytes = parse_size("-i", flags.step_bytes);
+    if (!factor_given) options.step_factor = 1;
+  }
+  if (options.step_factor <= 1 && options.step_bytes == 0) fail(kUsageError, "a factor (-f) of 1 needs a step in bytes (-i)");
+  options.datatypes = parse_datatypes(flags.datatype);
+  options.ops = parse_ops(flags.op);
+  options.memory = flags.memory == "tutti" ? bench::MemoryKind::kTutti : bench::MemoryKind::kMalloc;
+  options.in_place = flags.placement != "out";
+  options.out_of_place = flags.placement != "in";
+  options.checks = flags.check;
+  options.average = static_cast<bench::Average>(flags.average);
+  options.blocking = flags.blocking;
+  return options;
+}
+
+std::string own_path() {
+  char path[PATH_MAX];
+  ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+  if (size <= 0 || size == ssize_t{sizeof path}) fail(1, "cannot read /proc/self/exe; use `tutti run -n N tutti bench ...` instead");
+  return std::string(path, static_cast<size_t>(size));
+}
+
+void run(const BenchFlags& flags, bool factor_given, const std::vector<std::string>& arguments) {
+  bench::Options options = parse(flags, factor_given);
+  if (flags.ranks > 0 && !flags.as_rank) {
+    Job job;
+    job.ranks = flags.ranks;
+    job.command = {own_path()};
+    job.command.insert(job.command.end(), arguments.begin(), arguments.end());
+    job.command.push_back("--as-rank");
+    job.tag_lines = false;
+    job.name = "tutti bench";
+    exit_with(run_job(job));
+  }
+  if (!bench::run_all_reduce(options)) exit_with(1);
+}
+
+void add_size_flags(CLI::App* command, BenchFlags& flags) {
+  command->add_option("-b,--minbytes", flags.min_bytes, "Smallest size")->option_text("SIZE=8");
+  command->add_option("-e,--maxbytes", flags.max_bytes, "Largest size")->option_text("SIZE=128M");
+  command->add_option("-f,--stepfactor", flags.options.step_factor, "Multiply the size by this from row to row")
+      ->check(CLI::Range(1.0, 1e6))
+      ->option_text("FACTOR=4");
+  command->add_option("-i,--stepbytes", flags.step_bytes, "Add this from row to row, instead of -f")->option_text("SIZE");
+}
+
+void add_call_flags(CLI::App* command, BenchFlags& flags) {
+  command->add_option("-o,--op", flags.op, "sum, prod, max, min, avg or all")->option_text("OP=sum");
+  command->add_option("-d,--datatype", flags.datatype,
+                      "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
+      ->option_text("TYPE=float");
+  command->add_option("--placement", flags.placement, "Result out of place, in place, or both: out, in, both")
+      ->check(CLI::IsMember({"out", "in", "both"}))
+      ->option_text("WHERE=both");
+  command->add_option("--memory", flags.memory, "Buffers from malloc, or from tutti_mem_alloc: malloc, tutti")
+      ->check(CLI::IsMember({"malloc", "tutti"}))
+      ->option_text("KIND=malloc");
+  command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")->option_text("NAME");
+  command->add_option("--algorithm", flags.options.algorithm, "Run this algorithm instead of the planner's choice")
+      ->option_text("NAME");
+}
+
+void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
+  command->add_option("-n,--iters", flags.options.iterations, "Timed calls; 0: 20 to 2000, as many as fit into 0.1 s")
+      ->check(CLI::Range(0, 1'000'000))
+      ->option_text("N=0");
+  command->add_option("-w,--warmup_iters", flags.options.warmup, "Calls before the timed ones")
+      ->check(CLI::Range(0, 1'000'000))
+      ->option_text("N=5");
+  command->add_option("-c,--check", flags.check, "Calls whose results are verified; 0: none")
+      ->check(CLI::Range(0, 1'000'000))
+      ->option_text("N=1");
+  command->add_option("-z,--blocking", flags.blocking, "1: all ranks meet before every timed call (outside the time)")
+      ->option_text("0|1=0");
+  command->add_option("-a,--average", flags.average, "Time over the ranks: 0 rank 0's, 1 mean, 2 min, 3 max")
+      ->check(CLI::Range(0, 3))
+      ->option_text("HOW=1");
+  command->add_option("--seconds", flags.options.seconds, "Most time for the timed calls of one size and placement")
+      ->check(CLI::Range(0.001, 1e6))
+      ->option_text("SECONDS=2");
+  command->add_option("--json", flags.options.json_file, "Write the results, with min, median and max, to this file too")
+      ->option_text("FILE");
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, std::vector<std::string> arguments) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective");
+  bench->require_subcommand(1);
+  CLI::App* command = bench->add_subcommand("all_reduce", "Bandwidth and latency of all-reduce on host buffers");
+  command->add_option("--ranks", flags->ranks, "Start this many local ranks")
+      ->check(CLI::Range(1, kMaxLocalRanks))
+      ->option_text("N");
+  command->add_flag("--as-rank", flags->as_rank)->group("");  // hidden: this process is one of the ranks of --ranks
+  add_size_flags(command, *flags);
+  add_call_flags(command, *flags);
+  add_measuring_flags(command, *flags);
+  command->footer(kFooter);
+  command->callback([command, flags, arguments] { run(*flags, command->count("--stepfactor") > 0, arguments); });
+}
+
+}  // namespace tutti::tool
