@@ -7,6 +7,7 @@
 
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
+#include "transports/tcp/tcp.h"
 
 namespace tutti::test {
 
@@ -16,6 +17,10 @@ Factory Loopback::make() {
 
 Factory Shm::make() {
   return [](const TransportContext& context) { return make_shm_transport(context); };
+}
+
+Factory Tcp::make() {
+  return [](const TransportContext& context) { return make_tcp_transport(context); };
 }
 
 std::vector<std::byte> token_of(int seed) { return pattern(32, static_cast<uint64_t>(seed)); }

@@ -25,6 +25,9 @@ struct Loopback {
 struct Shm {
   static Factory make();
 };
+struct Tcp {
+  static Factory make();
+};
 
 inline constexpr int64_t kPatienceMs = 20'000;  // far beyond what anything here takes
 

@@ -15,6 +15,11 @@ constexpr int kSliceMs = 50;
 constexpr int64_t kHandshakeMs = 5000;   // for a connection to prove itself
 constexpr size_t kMostPending = 256;     // the oldest gives way to the newest
 
+bool has_ended(int socket) {
+  std::byte next;
+  return ::recv(socket, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 }  // namespace
 
 Result<Fd> Acceptor::take(int peer, Deadline deadline, const std::function<bool()>& give_up) {
@@ -23,7 +28,8 @@ Result<Fd> Acceptor::take(int peer, Deadline deadline, const std::function<bool(
     if (auto found = proven_.find(peer); found != proven_.end()) {
       Fd fd = std::move(found->second);
       proven_.erase(found);
-      return fd;
+      if (!has_ended(fd.get())) return fd;
+      continue;  // of an earlier attempt that the peer has given up since
     }
     if (give_up()) return error(Code::kAborted, "aborted while waiting for the peer");
     if (deadline.passed()) return timeout();

@@ -3,12 +3,14 @@
 namespace tutti {
 
 Status LinkState::check() {
-  if (failure_.ok() && aborted()) return fail(Code::kAborted, "aborted by this rank");
+  if (failure_.ok() && aborted()) return fail(Code::kAborted, {});
   return failure_;
 }
 
 Status LinkState::fail(Code code, std::string_view what) {
-  if (failure_.ok()) failure_ = refuse(code, what);
+  if (!failure_.ok()) return failure_;
+  // What else goes wrong after abort() is its consequence.
+  failure_ = aborted() ? refuse(Code::kAborted, "aborted by this rank") : refuse(code, what);
   return failure_;
 }
 

@@ -1,0 +1,127 @@
+#include "transports/tcp/frame_sender.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace tutti {
+namespace {
+
+constexpr size_t kMostParts = 32;  // of one system call: 16 frames
+
+// What is left of a frame of which `sent` bytes are gone; returns the number of parts.
+size_t parts_of(const FrameHeader& header, std::span<const std::byte> payload, uint64_t sent, iovec* parts) {
+  size_t count = 0;
+  auto add = [&](const std::byte* data, size_t size) {
+    if (size > 0) parts[count++] = {const_cast<std::byte*>(data), size};
+  };
+  if (sent < header.size()) {
+    add(header.data() + sent, header.size() - sent);
+    add(payload.data(), payload.size());
+  } else {
+    add(payload.data() + (sent - header.size()), payload.size() - (sent - header.size()));
+  }
+  return count;
+}
+
+}  // namespace
+
+FrameSender::FrameSender() : kept_(std::make_unique<Kept[]>(kMostKept)) {}
+
+Result<PutResult> FrameSender::put(const Frame& frame, std::span<const std::byte> payload) {
+  if (kept_puts_ == kMostKeptPuts || count_ == kMostKept) return PutResult::kFull;
+  return send_or_keep(frame, payload, true);
+}
+
+Result<PutResult> FrameSender::signal(const Frame& frame) {
+  if (count_ == kMostKept) return PutResult::kFull;
+  return send_or_keep(frame, {}, false);
+}
+
+Result<PutResult> FrameSender::send_or_keep(const Frame& frame, std::span<const std::byte> payload, bool is_put) {
+  bool queued = has_kept();
+  Kept& kept = at(count_);
+  kept = {.header = encode(frame), .payload = payload, .sent = 0, .is_put = is_put};
+  if (!queued) {
+    std::array<iovec, 2> parts;
+    size_t used = parts_of(kept.header, payload, 0, parts.data());
+    kept.sent = TUTTI_TRY(send(std::span(parts).first(used)));
+    if (kept.sent == kept.size()) {
+      if (is_put) ++puts_completed_;
+      return PutResult::kDone;
+    }
+  }
+  ++count_;
+  if (is_put) ++kept_puts_;
+  return PutResult::kDone;
+}
+
+Status FrameSender::control(const Frame& frame) {
+  control_.push_back({.header = encode(frame), .payload = {}, .sent = 0, .is_put = false});
+  return flush();
+}
+
+Status FrameSender::flush() {
+  bool inside_a_frame = count_ > 0 && at(0).sent > 0;
+  if (inside_a_frame) TUTTI_TRY(flush_kept());
+  if (!control_.empty() && (count_ == 0 || at(0).sent == 0)) TUTTI_TRY(flush_control());
+  if (control_.empty() && count_ > 0) TUTTI_TRY(flush_kept());
+  return {};
+}
+
+Status FrameSender::flush_control() {
+  while (!control_.empty()) {
+    Kept& next = control_.front();
+    std::array<iovec, 2> parts;
+    size_t used = parts_of(next.header, {}, next.sent, parts.data());
+    size_t sent = TUTTI_TRY(send(std::span(parts).first(used)));
+    next.sent += sent;
+    if (next.sent < next.size()) return {};
+    control_.pop_front();
+  }
+  return {};
+}
+
+Status FrameSender::flush_kept() {
+  while (count_ > 0) {
+    std::array<iovec, kMostParts> parts;
+    size_t used = 0;
+    for (size_t i = 0; i < count_ && used + 2 <= kMostParts; ++i) {
+      used += parts_of(at(i).header, at(i).payload, at(i).sent, parts.data() + used);
+    }
+    size_t sent = TUTTI_TRY(send(std::span(parts).first(used)));
+    if (sent == 0) return {};
+    while (count_ > 0 && sent > 0) {
+      Kept& next = at(0);
+      size_t share = std::min<uint64_t>(sent, next.size() - next.sent);
+      next.sent += share;
+      sent -= share;
+      if (next.sent < next.size()) break;
+      if (next.is_put) {
+        --kept_puts_;
+        ++puts_completed_;
+      }
+      first_ = (first_ + 1) % kMostKept;
+      --count_;
+    }
+  }
+  return {};
+}
+
+Result<size_t> FrameSender::send(std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  while (true) {
+    ssize_t sent = ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return size_t{0};
+    // The connection is gone. What the peer said last may still wait to be read: the reader reports.
+    if (errno == EPIPE || errno == ECONNRESET) return size_t{0};
+    if (errno != EINTR) return system_error(errno, "cannot write to the connection");
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,219 @@
+#include "transports/tcp/link.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "transports/common/dialer.h"
+#include "transports/common/mapped.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kReadsPerPoll = 16;     // so that one busy peer does not keep the others waiting
+constexpr int kDrainReads = 64;
+
+void set_option(int socket, int level, int option, int value) {
+  (void)::setsockopt(socket, level, option, &value, sizeof value);  // each is an improvement, none is needed
+}
+
+void tune(int socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A host that vanished is noticed within half a minute even when nothing is being sent.
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+// Everything to try: on one host its loopback addresses first, else what is not loopback; a link-local address through each
+// interface of ours.
+std::vector<Candidate> candidates_for(const TcpHost& peer, const TcpShared& shared) {
+  bool same_host = peer.host == shared.host.host;
+  std::vector<TcpAddress> targets;
+  std::copy_if(peer.addresses.begin(), peer.addresses.end(), std::back_inserter(targets),
+               [&](const TcpAddress& a) { return same_host || !a.loopback; });
+  std::stable_partition(targets.begin(), targets.end(), [](const TcpAddress& a) { return a.loopback; });
+  std::vector<Candidate> candidates;
+  for (const TcpAddress& target : targets) {
+    bool scoped = target.link_local && target.family == TcpAddress::Family::kIpv6;
+    auto add = [&](uint32_t scope, const TcpAddress* source) {
+      Candidate candidate;
+      candidate.address = socket_address(target, scope);
+      if (source != nullptr) candidate.source = socket_address(*source, scope);
+      candidate.text = to_text(target);
+      candidates.push_back(std::move(candidate));
+    };
+    if (!shared.forced && !scoped) {
+      add(0, nullptr);
+      continue;
+    }
+    for (const LocalAddress& local : shared.sources) {
+      bool fits = local.address.family == target.family && local.address.loopback == target.loopback &&
+                  (!scoped || local.address.link_local);
+      if (fits) add(local.index, shared.forced ? &local.address : nullptr);
+    }
+  }
+  return candidates;
+}
+
+}  // namespace
+
+TcpLink::~TcpLink() {
+  if (!socket_) return;
+  if (state_.ok()) (void)sender_.control({.kind = Frame::Kind::kLeave, .line = {}});
+  ::shutdown(socket_.get(), SHUT_WR);
+  // Closing with unread bytes would reset the connection and take away from the peer what it has not read yet.
+  std::array<std::byte, 4096> scrap;
+  for (int i = 0; i < kDrainReads && ::recv(socket_.get(), scrap.data(), scrap.size(), MSG_DONTWAIT) > 0; ++i) {
+  }
+}
+
+Status TcpLink::connect(std::span<const std::byte> peer_address, Deadline deadline) {
+  TUTTI_TRY(state_.check());
+  TUTTI_CHECK(!socket_);
+  Status connected = try_connect(peer_address, deadline);
+  TUTTI_TRY(state_.check());
+  if (!connected.ok()) return state_.fail(connected.code(), connected.message());
+  return {};
+}
+
+// The handshake has already moved fresh random bytes both ways and checked what came back.
+Status TcpLink::try_connect(std::span<const std::byte> peer_address, Deadline deadline) {
+  auto give_up = [this] { return state_.aborted(); };
+  bell_ = TUTTI_TRY(Doorbell::create());
+  shared_.bells.set(peer(), bell_);
+  if (accepts()) {
+    socket_ = TUTTI_TRY(shared_.acceptor->take(peer(), deadline, give_up));
+  } else {
+    auto candidates = candidates_for(TUTTI_TRY(parse_tcp_host(peer_address)), shared_);
+    auto admit = [](int) { return Status(); };
+    socket_ = TUTTI_TRY(dial(shared_.identity, peer(), candidates, admit, deadline, give_up));
+  }
+  tune(socket_.get());
+  sender_.attach(socket_.get());
+  published_.store(socket_.get());
+  return {};
+}
+
+Status TcpLink::share(const LocalMemory& memory) {
+  TUTTI_TRY(state_.check());
+  exposed_[memory.id] = memory.bytes;
+  Frame frame{.kind = Frame::Kind::kShare, .memory = memory.id, .size_bytes = memory.bytes.size(), .line = {}};
+  if (Status sent = sender_.control(frame); !sent.ok()) return state_.fail(sent.code(), sent.message());
+  return {};
+}
+
+Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) {
+  if (!state_.ok()) return state_.check();
+  auto problem = put_problem(to, from.size());
+  if (problem.empty()) problem = signal_problem(signal);
+  if (!problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  Frame frame{.memory = from.empty() ? 0 : to.memory->id,
+              .offset = to.offset,
+              .size_bytes = from.size(),
+              .signal_memory = signal.memory->id,
+              .signal_offset = signal.offset,
+              .line = line};
+  auto result = sender_.put(frame, from);
+  if (!result.ok()) return state_.fail(result.status().code(), result.status().message());
+  return result;
+}
+
+Result<PutResult> TcpLink::signal(RemoteSlice signal, const Line& line) {
+  if (!state_.ok()) return state_.check();
+  if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  auto result = sender_.signal({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line});
+  if (!result.ok()) return state_.fail(result.status().code(), result.status().message());
+  return result;
+}
+
+Status TcpLink::pull(std::span<std::byte>, uint64_t) {
+  TUTTI_TRY(state_.check());
+  return state_.refuse(Code::kInvalidUsage, "memory cannot be pulled over TCP");
+}
+
+Status TcpLink::poll(uint64_t* puts_completed) {
+  TUTTI_TRY(state_.check());
+  Status status = send_releases();
+  if (status.ok()) status = receive();
+  if (status.ok() && sender_.has_kept()) status = sender_.flush();
+  *puts_completed = sender_.puts_completed();
+  return status.ok() ? Status() : state_.fail(status.code(), status.message());
+}
+
+Status TcpLink::receive() {
+  uint64_t applied = reader_.applied();
+  for (int i = 0; i < kReadsPerPoll; ++i) {
+    auto space = reader_.space();
+    size_t room = 0;
+    for (const iovec& part : space) room += part.iov_len;
+    msghdr message{};
+    message.msg_iov = space.data();
+    message.msg_iovlen = space.size();
+    ssize_t received = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+    if (received > 0) {
+      TUTTI_TRY(reader_.filled(static_cast<size_t>(received)));
+      if (static_cast<size_t>(received) < room) return {};  // that was all there is
+      continue;
+    }
+    if (received < 0 && errno == EINTR) continue;
+    if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
+    if (reader_.applied() != applied) return {};  // the caller first looks at what has come; the end stays the end
+    if (received == 0) return error(Code::kRemote, "the peer has died, aborted or closed the connection");
+    if (errno == ECONNRESET || errno == EPIPE) return error(Code::kRemote, "the peer has died or reset the connection");
+    return system_error(errno, "the connection broke");
+  }
+  return {};
+}
+
+std::byte* TcpLink::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) {
+  auto found = exposed_.find(id);
+  if (found == exposed_.end() || !in_bounds(found->second.size(), offset, size_bytes)) return nullptr;
+  return found->second.data() + offset;
+}
+
+Status TcpLink::control(const Frame& frame) {
+  switch (frame.kind) {
+    case Frame::Kind::kShare:
+      if (remote_.add(frame.memory, frame.size_bytes, nullptr)) return {};
+      return error(Code::kRemote, "the peer shared memory {} twice", frame.memory);
+    case Frame::Kind::kRelease: remote_.remove(frame.memory); return {};
+    case Frame::Kind::kLeave: return {};  // the end of the stream follows
+    case Frame::Kind::kPut: break;
+  }
+  return error(Code::kInternal, "a put is not a control frame");
+}
+
+Status TcpLink::send_releases() {
+  size_t removals = shared_.exports.removals();
+  if (removals == removals_seen_) return {};
+  auto released = shared_.exports.removed_since(removals_seen_);
+  removals_seen_ += released.size();
+  for (uint32_t id : released) {
+    if (exposed_.erase(id) == 0) continue;
+    TUTTI_TRY(sender_.control({.kind = Frame::Kind::kRelease, .memory = id, .line = {}}));
+  }
+  return {};
+}
+
+void TcpLink::arm(WaitSet& waits) {
+  if (!socket_) return;
+  bell_->arm(waits);
+  waits.add(socket_.get(), static_cast<short>(sender_.has_kept() ? POLLIN | POLLOUT : POLLIN));
+}
+
+void TcpLink::disarm() {
+  if (socket_) bell_->disarm();
+}
+
+void TcpLink::abort() noexcept {
+  if (!state_.abort()) return;
+  if (int socket = published_.load(); socket >= 0) ::shutdown(socket, SHUT_RDWR);
+  shared_.bells.ring();
+}
+
+}  // namespace tutti

@@ -1,0 +1,72 @@
+// One end of a TCP link.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "transports/common/acceptor.h"
+#include "transports/common/doorbell.h"
+#include "transports/common/export_table.h"
+#include "transports/common/link_state.h"
+#include "transports/common/remote_table.h"
+#include "transports/tcp/frame_reader.h"
+#include "transports/tcp/frame_sender.h"
+#include "transports/tcp/interfaces.h"
+
+namespace tutti {
+
+// What the Links of one rank share; owned by its Transport, which outlives them.
+struct TcpShared {
+  LinkIdentity identity;
+  TcpHost host;                               // what peers are told
+  std::vector<LocalAddress> sources;          // interfaces to connect from
+  bool forced = false;                        // only from those
+  std::unique_ptr<Acceptor> acceptor;
+  ExportTable exports;
+  BellRow bells;
+};
+
+class TcpLink final : public Link, private FrameSink {
+ public:
+  TcpLink(TcpShared& shared, int peer) : shared_(shared), state_(shared.identity.rank, peer, "tcp"), reader_(*this) {}
+  ~TcpLink() override;
+
+  int peer() const override { return state_.peer(); }
+  LinkTraits traits() const override { return {}; }
+  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override;
+
+  Status share(const LocalMemory& memory) override;
+  const RemoteMemory* find(uint32_t id) override { return remote_.find(id); }
+
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
+  Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
+  Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status poll(uint64_t* puts_completed) override;
+  bool needs_poll() const override { return true; }
+  void arm(WaitSet& waits) override;
+  void disarm() override;
+  void abort() noexcept override;
+
+ private:
+  std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
+  Status control(const Frame& frame) override;
+
+  bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
+  Status try_connect(std::span<const std::byte> peer_address, Deadline deadline);
+  Status receive();
+  Status send_releases();
+
+  TcpShared& shared_;
+  LinkState state_;
+  FrameReader reader_;
+  FrameSender sender_;
+  RemoteTable remote_;
+  std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
+  size_t removals_seen_ = 0;
+  std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
+  Fd socket_;
+  std::atomic<int> published_{-1};             // socket_, for abort() on another thread
+};
+
+}  // namespace tutti
