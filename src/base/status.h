@@ -58,12 +58,12 @@ class [[nodiscard]] Status {
   std::string_view message() const { return detail_ ? std::string_view(detail_->message) : std::string_view(); }
   ErrorPlace place() const { return detail_ ? detail_->place : ErrorPlace{}; }
 
-  Status&& at(ErrorPlace place) && {
+  Status at(ErrorPlace place) && {
     if (detail_) detail_->place = std::move(place);
     return std::move(*this);
   }
   // "context: message", for a caller that knows what was being attempted.
-  Status&& within(std::string_view context) && {
+  Status within(std::string_view context) && {
     if (detail_) detail_->message = fmt::format("{}: {}", context, detail_->message);
     return std::move(*this);
   }
@@ -93,7 +93,7 @@ class [[nodiscard]] Result {
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
-  Status&& status() && { return std::move(status_); }
+  Status status() && { return std::move(status_); }
 
   T& value() & { TUTTI_CHECK(ok()); return *value_; }
   const T& value() const& { TUTTI_CHECK(ok()); return *value_; }
