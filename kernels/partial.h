@@ -57,17 +57,21 @@ inline void store_below_8(uint64_t value, uint8_t* to, size_t size) {
   }
 }
 
-// size: 1..15; bytes beyond are neither read nor written, and zero in `words`.
-inline void load_first_bytes(const uint8_t* from, size_t size, uint64_t words[2]) {
-  words[0] = size >= 8 ? load_word<uint64_t>(from) : load_below_8(from, size);
-  words[1] = size > 8 ? load_below_8(from + 8, size - 8) : 0;
+struct Words {
+  uint64_t low;
+  uint64_t high;
+};
+
+// size: 1..15; bytes beyond are neither read nor written, and zero in the words.
+inline Words load_first_bytes(const uint8_t* from, size_t size) {
+  if (size < 8) return {load_below_8(from, size), 0};
+  return {load_word<uint64_t>(from), size > 8 ? load_below_8(from + 8, size - 8) : 0};
 }
 
-inline void store_first_bytes(const uint64_t words[2], std::byte* to, size_t size) {
-  auto* bytes = reinterpret_cast<uint8_t*>(to);
-  if (size < 8) return store_below_8(words[0], bytes, size);
-  store_word<uint64_t>(words[0], bytes);
-  if (size > 8) store_below_8(words[1], bytes + 8, size - 8);
+inline void store_first_bytes(Words words, uint8_t* to, size_t size) {
+  if (size < 8) return store_below_8(words.low, to, size);
+  store_word<uint64_t>(words.low, to);
+  if (size > 8) store_below_8(words.high, to + 8, size - 8);
 }
 
 }  // namespace tutti

@@ -6,7 +6,6 @@ namespace tutti {
 
 void reduce(const ReduceArgs& args) {
   TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
-  TUTTI_CHECK(is_valid(args.op));
   switch (args.datatype) {
     case TUTTI_INT8: return reduce_int8(args);
     case TUTTI_UINT8: return reduce_uint8(args);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/partial.h"
 #include "kernels/simd_targets.h"
@@ -114,21 +115,27 @@ class Reduction {
     at = run_single(Bytes(), at, end);
     if constexpr (hn::MaxLanes(Bytes()) > 16) at = run_single(Bytes16(), at, end);
     if (at == end) return;
-    const Bytes16 d8;
     const size_t size = end - at;
-    auto block = Vectors<Element>::unpack(d8, load_partial(source(0, at), size));
-    for (size_t j = 1; j < source_count_; ++j) {
-      block = combine(Op(), block, Vectors<Element>::unpack(d8, load_partial(source(j, at), size)));
+    auto block = load_partial(source(0, at), size);
+    for (size_t j = 1; j < source_count_; ++j) block = combine(Op(), block, load_partial(source(j, at), size));
+    const Words words = to_words(result(Bytes16(), block));
+    for (std::byte* destination : destinations_) {
+      store_first_bytes(words, reinterpret_cast<uint8_t*>(destination) + at, size);
     }
-    HWY_ALIGN uint64_t words[2];
-    hn::Store(result(d8, block), d8, reinterpret_cast<uint8_t*>(words));
-    for (std::byte* destination : destinations_) store_first_bytes(words, destination + at, size);
   }
 
+  // Through general registers: a vector load just behind two narrower stores would wait for both.
   HWY_INLINE static auto load_partial(const uint8_t* from, size_t size) {
-    HWY_ALIGN uint64_t words[2];
-    load_first_bytes(from, size, words);
-    return hn::Load(Bytes16(), reinterpret_cast<const uint8_t*>(words));
+    const hn::FixedTag<uint64_t, 2> both;
+    const hn::FixedTag<uint64_t, 1> one;
+    const Words words = load_first_bytes(from, size);
+    const auto joined = hn::Combine(both, hn::Set(one, words.high), hn::Set(one, words.low));
+    return Vectors<Element>::unpack(Bytes16(), hn::BitCast(Bytes16(), joined));
+  }
+
+  HWY_INLINE static Words to_words(hn::VFromD<Bytes16> bytes) {
+    const auto words = hn::BitCast(hn::FixedTag<uint64_t, 2>(), bytes);
+    return {hn::GetLane(words), hn::GetLane(hn::UpperHalf(hn::FixedTag<uint64_t, 1>(), words))};
   }
 
   const std::byte* const* sources_;
@@ -160,6 +167,7 @@ void reduce_type(const ReduceArgs& args) {
     case TUTTI_MIN: return reduce_op<Element, ops::Min>(args);
     case TUTTI_MAX: return reduce_op<Element, ops::Max>(args);
   }
+  TUTTI_CHECK(is_valid(args.op));
 }
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "kernels/ops.h"
@@ -37,16 +36,15 @@ void for_each_target(const std::function<void()>& body) {
 }
 
 GuardedBuffer::GuardedBuffer(size_t size, size_t misalignment)
-    : storage_(size + 2 * kGuardBytes + 64 + misalignment, kGuard), size_(size) {
+    : storage_(kGuardBytes + 64 + misalignment + size + kGuardBytes, kGuard), size_(size) {
   const auto guarded = reinterpret_cast<uintptr_t>(storage_.data()) + kGuardBytes;
   begin_ = kGuardBytes + (-guarded % 64) + misalignment;
 }
 
 bool GuardedBuffer::guards_intact() const {
-  const auto is_guard = [](std::byte byte) { return byte == kGuard; };
-  const auto begin = storage_.begin() + static_cast<ptrdiff_t>(begin_);
-  return std::all_of(storage_.begin(), begin, is_guard) &&
-         std::all_of(begin + static_cast<ptrdiff_t>(size_), storage_.end(), is_guard);
+  const std::vector<std::byte> guards(kGuardBytes, kGuard);
+  return memcmp(storage_.data() + begin_ - kGuardBytes, guards.data(), kGuardBytes) == 0 &&
+         memcmp(storage_.data() + begin_ + size_, guards.data(), kGuardBytes) == 0;
 }
 
 void fill_with_values(std::span<std::byte> bytes, Datatype datatype, std::mt19937_64& random) {
