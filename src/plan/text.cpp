@@ -1,6 +1,10 @@
 #include "plan/text.h"
+
+#include <nlohmann/json.hpp>
+
 namespace tutti {
 namespace {
+
 std::string_view name_of(Space space) {
   switch (space) {
     case Space::kInput: return "input";
@@ -11,15 +15,79 @@ std::string_view name_of(Space space) {
   return "?";
 }
 
+std::string_view name_of(StepKind kind) {
+  switch (kind) {
+    case StepKind::kCopy: return "copy";
+    case StepKind::kReduce: return "reduce";
+    case StepKind::kPut: return "put";
+    case StepKind::kWait: return "wait";
+  }
+  return "?";
+}
+
+std::string to_text(const Place& place) { return fmt::format("{}[{}]", name_of(place.space), place.index); }
+
 std::string join(const std::vector<Place>& places, std::string_view separator) {
   std::string text;
   for (const Place& place : places) {
     if (!text.empty()) text += separator;
-    text += fmt::format("{}[{}]", name_of(place.space), place.index);
+    text += to_text(place);
   }
   return text;
 }
+
+std::string escaped(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string json_of(const std::vector<Place>& places) { return "[\"" + join(places, "\", \"") + "\"]"; }
+
+std::string json_of(const Step& step) {
+  std::string json = fmt::format(R"({{"kind": "{}")", name_of(step.kind));
+  if (step.peer >= 0) json += fmt::format(R"(, "peer": {})", step.peer);
+  if (step.into != kNoChunk) json += fmt::format(R"(, "into": {})", step.into);
+  if (step.lag > 0) json += fmt::format(R"(, "lag": {})", step.lag);
+  if (step.finish) json += R"(, "finish": true)";
+  if (!step.sources.empty()) json += fmt::format(R"(, "sources": {})", json_of(step.sources));
+  if (!step.destinations.empty()) json += fmt::format(R"(, "destinations": {})", json_of(step.destinations));
+  return json + "}";
+}
+
+std::string json_of(const RankPlan& part, int rank, int channel) {
+  std::string json = fmt::format("    {{\"rank\": {}, \"channel\": {}, \"sections\": [", rank, channel);
+  for (size_t s = 0; s < part.sections.size(); ++s) {
+    const Section& section = part.sections[s];
+    json += fmt::format("{}\n      {{\"repeat\": \"{}\", \"steps\": [", s > 0 ? "," : "",
+                        section.repeat == Repeat::kOnce ? "once" : "per_slice");
+    for (size_t i = 0; i < section.steps.size(); ++i) {
+      json += fmt::format("{}\n        {}", i > 0 ? "," : "", json_of(section.steps[i]));
+    }
+    json += "]}";
+  }
+  return json + "]}";
+}
+
 }  // namespace
+
+std::string to_json(const Plan& plan, bool with_parts) {
+  const PlanShape& shape = plan.shape();
+  std::string json = fmt::format(
+      "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "
+      "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, \"by_reference\": {}, "
+      "\"deliver_directly\": {}}}",
+      escaped(shape.algorithm), tutti::name_of(shape.collective), shape.nranks, shape.root, shape.channels, shape.chunks,
+      shape.slice_bytes, shape.by_reference, shape.deliver_directly);
+  if (with_parts) {
+    json += ",\n  \"parts\": [";
+    for (int rank = 0; rank < shape.nranks; ++rank) {
+      for (int channel = 0; channel < shape.channels; ++channel) {
+        json += fmt::format("{}\n{}", rank + channel > 0 ? "," : "", json_of(plan.part(rank, channel), rank, channel));
+      }
+    }
+    json += "]";
+  }
+  return json + "\n}\n";
+}
 
 std::string to_text(const Step& step) {
   std::string text;
@@ -42,4 +110,5 @@ std::string to_text(const Step& step) {
   if (step.lag > 0) text += fmt::format(", lag {}", step.lag);
   return text;
 }
+
 }  // namespace tutti

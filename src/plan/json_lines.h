@@ -1,0 +1,30 @@
+// JSON text as a tree in which every value knows its line, so that errors about values can name it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+struct JsonValue {
+  enum class Kind : uint8_t { kNull, kFlag, kInteger, kFraction, kText, kList, kObject };
+
+  Kind kind = Kind::kNull;
+  int line = 0;
+  bool negative = false;      // kInteger: `number` is the magnitude
+  uint64_t number = 0;        // kFlag: 0 or 1
+  std::string text;
+  std::vector<JsonValue> items;                                // kList
+  std::vector<std::pair<std::string, JsonValue>> members;      // kObject, in order; names may repeat
+};
+
+// Bounded in time and memory by the text's size. Errors: "line 3: ..." for text that is no JSON, is nested deeper than
+// anything we write, or is too large.
+Result<JsonValue> parse_json_lines(std::string_view text);
+
+}  // namespace tutti

@@ -1,0 +1,97 @@
+#include <catch2/catch.hpp>
+
+#include "plan/partition.h"
+
+namespace tutti {
+namespace {
+
+// Walks all pieces in order; they must follow each other from the first byte to the last.
+void require_exact_cover(uint64_t count, uint32_t element_bytes, int channels, int chunks, uint64_t slice_bytes) {
+  INFO("count " << count << ", element " << element_bytes << ", channels " << channels << ", chunks " << chunks << ", slice "
+                << slice_bytes);
+  Partition partition(count, element_bytes, channels, chunks, slice_bytes);
+  uint64_t at = 0;
+  bool exact = true;
+  for (int channel = 0; channel < channels; ++channel) {
+    uint64_t slices = partition.slices(channel);
+    exact = exact && slices >= 1;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (uint64_t slice = 0; slice < slices; ++slice) {
+        Piece piece = partition.piece(channel, chunk, slice);
+        exact = exact && piece.offset_bytes == at && piece.size_bytes <= slice_bytes && piece.size_bytes % element_bytes == 0;
+        at += piece.size_bytes;
+      }
+    }
+    exact = exact && (slices == 1 || partition.piece(channel, 0, slices - 1).size_bytes > 0);
+  }
+  REQUIRE(exact);
+  REQUIRE(at == count * element_bytes);
+}
+
+TEST_CASE("pieces cover every element exactly once, in order") {
+  for (uint64_t count = 0; count <= 200; ++count) {
+    for (uint32_t element_bytes : {1, 2, 4, 8}) {
+      for (int channels : {1, 2, 3}) {
+        for (int chunks : {1, 2, 5, 16}) require_exact_cover(count, element_bytes, channels, chunks, 64);
+      }
+    }
+  }
+}
+
+TEST_CASE("odd counts and slices are covered too") {
+  for (uint64_t count : {1023, 4096, 99991, 100003}) {
+    for (uint64_t slice_bytes : {64, 192, 65536}) {
+      for (int chunks = 1; chunks <= 17; ++chunks) require_exact_cover(count, 4, 2, chunks, slice_bytes);
+    }
+  }
+}
+
+TEST_CASE("pieces begin on 64-byte lines when there is a line for every chunk") {
+  bool aligned = true;
+  for (uint64_t count : {1000, 4099, 65536}) {
+    for (int channels = 1; channels <= 3; ++channels) {
+      for (int chunks = 1; chunks <= 16; ++chunks) {
+        Partition partition(count, 4, channels, chunks, 128);
+        for (int channel = 0; channel < channels; ++channel) {
+          for (int chunk = 0; chunk < chunks; ++chunk) {
+            for (uint64_t slice = 0; slice < partition.slices(channel); ++slice) {
+              Piece piece = partition.piece(channel, chunk, slice);
+              aligned = aligned && (piece.size_bytes == 0 || piece.offset_bytes % 64 == 0);
+            }
+          }
+        }
+      }
+    }
+  }
+  REQUIRE(aligned);
+}
+
+TEST_CASE("chunks differ by one line and what the last line lacks") {
+  Partition partition(16 * 103 + 5, 4, 1, 7, 1 << 20);
+  uint64_t least = UINT64_MAX, most = 0;
+  for (int chunk = 0; chunk < 7; ++chunk) {
+    least = std::min(least, partition.piece(0, chunk, 0).size_bytes);
+    most = std::max(most, partition.piece(0, chunk, 0).size_bytes);
+  }
+  REQUIRE(most - least < 2 * 64);
+}
+
+TEST_CASE("an empty message still has one empty slice") {
+  Partition partition(0, 4, 2, 3, 64);
+  REQUIRE(partition.slices(1) == 1);
+  REQUIRE(partition.piece(1, 2, 0).size_bytes == 0);
+}
+
+TEST_CASE("counts beyond 32 bits neither wrap nor lose elements") {
+  uint64_t slice_bytes = uint64_t{1} << 30;
+  require_exact_cover((uint64_t{1} << 31) + 1, 1, 1, 3, slice_bytes);
+  require_exact_cover((uint64_t{1} << 33) + 7, 8, 2, 5, slice_bytes);
+  Partition huge((uint64_t{1} << 60) - 1, 8, 1, 2, slice_bytes);
+  REQUIRE(huge.slices(0) == uint64_t{1} << 32);
+  Piece last = huge.piece(0, 1, huge.slices(0) - 1);
+  REQUIRE(last.offset_bytes + last.size_bytes == ((uint64_t{1} << 60) - 1) * 8);
+  REQUIRE(huge.piece(0, 1, UINT64_MAX).size_bytes == 0);
+}
+
+}  // namespace
+}  // namespace tutti
