@@ -74,6 +74,13 @@ const Json* JsonReader::find_list(std::string_view name) {
   return nullptr;
 }
 
+const Json* JsonReader::find_object(std::string_view name) {
+  const Json* found = find(name);
+  if (found == nullptr || found->is_object()) return found;
+  refuse(name, fmt::format("must be an object, but is {}", excerpt(*found)));
+  return nullptr;
+}
+
 std::optional<uint64_t> JsonReader::whole_number(std::string_view name, int64_t least, uint64_t most) {
   const Json* found = find(name);
   if (found == nullptr) return std::nullopt;
@@ -142,6 +149,27 @@ void JsonReader::texts(std::string_view name, std::vector<std::string>& values) 
   for (const Json& value : *found) {
     if (!value.is_string()) return refuse(name, fmt::format("must be a list of texts, but has {}", excerpt(value)));
     values.push_back(value.get_ref<const std::string&>());
+  }
+}
+
+void JsonReader::text_map(std::string_view name, std::map<std::string, std::string>& values) {
+  const Json* found = find_object(name);
+  if (found == nullptr) return;
+  values.clear();
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) return refuse(name, fmt::format("must hold texts, but \"{}\" is {}", key, excerpt(value)));
+    values[key] = value.get_ref<const std::string&>();
+  }
+}
+
+void JsonReader::number_map(std::string_view name, std::map<std::string, uint64_t>& values) {
+  const Json* found = find_object(name);
+  if (found == nullptr) return;
+  values.clear();
+  for (const auto& [key, value] : found->items()) {
+    auto number = whole(value, 0, std::numeric_limits<uint64_t>::max());
+    if (!number) return refuse(name, fmt::format("must hold whole numbers, but \"{}\" is {}", key, excerpt(value)));
+    values[key] = *number;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ class JsonReader {
   void figure(std::string_view name, Figure& figure);
   void cpus(std::string_view name, std::vector<int>& cpus);
   void texts(std::string_view name, std::vector<std::string>& values);
+  void text_map(std::string_view name, std::map<std::string, std::string>& values);
+  void number_map(std::string_view name, std::map<std::string, uint64_t>& values);
   template <typename T>
   void object(std::string_view name, T& value) {
     if (const Json* found = find(name)) read_all(*found, path_of(name), value);
@@ -69,6 +72,7 @@ class JsonReader {
   std::string path_of(std::string_view name) const;
   const Json* find(std::string_view name);
   const Json* find_list(std::string_view name);
+  const Json* find_object(std::string_view name);
   // As two's complement; nullopt when absent or refused.
   std::optional<uint64_t> whole_number(std::string_view name, int64_t least, uint64_t most);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -35,6 +36,8 @@ class JsonWriter {
   }
   void cpus(std::string_view name, const std::vector<int>& cpus) { put(name, format_cpu_list(cpus)); }
   void texts(std::string_view name, const std::vector<std::string>& values) { put(name, values); }
+  void text_map(std::string_view name, const std::map<std::string, std::string>& values) { put_map(name, values); }
+  void number_map(std::string_view name, const std::map<std::string, uint64_t>& values) { put_map(name, values); }
   template <typename T>
   void object(std::string_view name, const T& value) {
     put(name, describe_all(value));
@@ -54,6 +57,13 @@ class JsonWriter {
     JsonWriter writer;
     describe(writer, value);
     return std::move(writer).take();
+  }
+  // An empty map is {} too, not null.
+  template <typename T>
+  void put_map(std::string_view name, const std::map<std::string, T>& values) {
+    Json object = Json::object();
+    for (const auto& [key, value] : values) object[key] = value;
+    put(name, std::move(object));
   }
   template <typename T>
   void put(std::string_view name, T&& value) {

@@ -82,7 +82,7 @@ void add_costs(TreeNode& host, const Costs& costs) {
   time("cache line to another core", costs.cache_line_ns);
   time("wake a sleeper on another core", costs.wake_ns);
   time("yield to a process on the same core", costs.yield_ns);
-  time("read another process's memory", costs.pull_ns);
+  time("read another process's memory, setup", costs.pull_ns);
   rate("read another process's memory", costs.pull_bytes_per_s);
   time("loopback TCP, one way", costs.tcp_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);

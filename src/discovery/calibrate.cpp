@@ -1,0 +1,125 @@
+#include "discovery/calibrate.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "base/deadline.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "discovery/calibration_json.h"
+#include "discovery/text_file.h"
+#include "topology/digest.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kOff = "off";
+
+// nullopt: there is no such file. Errors: the file cannot be used; the sentence names it.
+Result<std::optional<Costs>> stored_costs(const std::string& file, const Inventory& host) {
+  if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) return std::optional<Costs>();
+  Result<std::string> text = read_text_file(file);
+  if (!text.ok()) return std::move(text).status();
+  Result<Calibration> calibration = parse_calibration(*text);
+  if (!calibration.ok()) return std::move(calibration).status().within(file);
+  if (calibration->machine != calibrated_machine(host)) {
+    const CalibratedMachine& machine = calibration->machine;
+    return error(Code::kInvalidUsage, "{}: measured on another machine ({}, {}, {} logical CPUs)", file,
+                 machine.hostname, machine.model, machine.logical_cpus);
+  }
+  return std::optional(calibration->costs);
+}
+
+// Exclusive among all processes that calibrate into `file`; waits for at most `deadline`. `*waited`: another one had
+// it.
+Result<Fd> lock_file(const std::string& file, Deadline deadline, bool* waited) {
+  std::string path = file + ".lock";
+  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return system_error(errno, fmt::format("cannot open {}", path));
+  *waited = false;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_error(errno, fmt::format("cannot lock {}", path));
+    if (deadline.passed()) {
+      return error(Code::kTimeout, "another process has been calibrating into {} for too long; is it stopped?", file);
+    }
+    *waited = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fd;
+}
+
+Status make_folder_of(const std::string& file) {
+  std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (folder.empty()) return {};
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) return system_error(failure.value(), fmt::format("cannot create {}", folder.string()));
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> calibration_file(const Config& config, const Inventory& host) {
+  if (config.calibration == kOff) return std::string();
+  if (!config.calibration.empty()) return config.calibration;
+  std::string cache = environment("XDG_CACHE_HOME").value_or("");
+  if (cache.empty()) {
+    std::string home = environment("HOME").value_or("");
+    if (home.empty()) {
+      return error(Code::kInvalidUsage,
+                   "no place for the calibration file: neither XDG_CACHE_HOME nor HOME is set; set "
+                   "TUTTI_CALIBRATION to a file");
+    }
+    cache = home + "/.cache";
+  }
+  // Homes are shared between machines, and containers on different machines share names.
+  CalibratedMachine machine = calibrated_machine(host);
+  uint64_t kind = digest_of(fmt::format("{}/{}/{}", machine.architecture, machine.model, machine.logical_cpus));
+  return fmt::format("{}/tutti/{}-{:08x}.json", cache, machine.hostname, kind & 0xffffffff);
+}
+
+Result<Costs> load_costs(const Config& config, const Inventory& host) {
+  Result<std::string> file = calibration_file(config, host);
+  if (!file.ok() || file->empty()) return Costs();
+  Result<std::optional<Costs>> stored = stored_costs(*file, host);
+  if (stored.ok()) return stored->value_or(Costs());
+  constexpr std::string_view kRemedy = "`tutti topo --calibrate` measures anew";
+  if (config.calibration.empty()) {
+    log_warn_once("stored calibration is not used: {}; {}", stored.status().message(), kRemedy);
+    return Costs();
+  }
+  return error(stored.status().code(), "cannot use the calibration file {}; {}", stored.status().message(), kRemedy);
+}
+
+Result<Costs> calibrate(const Config& config, const Inventory& host, Calibrate when) {
+  constexpr int64_t kPatienceMs = 10'000;
+  std::string file = TUTTI_TRY(calibration_file(config, host));
+  if (file.empty()) {
+    return error(Code::kInvalidUsage, "calibration is switched off; unset TUTTI_CALIBRATION or set it to a file");
+  }
+  auto usable = [&]() -> std::optional<Costs> {
+    auto stored = stored_costs(file, host);
+    return stored.ok() ? *stored : std::nullopt;
+  };
+  if (when == Calibrate::kIfMissing) {
+    if (auto costs = usable()) return *costs;
+  }
+  TUTTI_TRY(make_folder_of(file));
+  bool waited = false;
+  Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(kPatienceMs), &waited));
+  if (waited || when == Calibrate::kIfMissing) {
+    if (auto costs = usable()) return *costs;
+  }
+  Costs costs = measure_costs(host);
+  TUTTI_TRY(write_text_file(file, to_json(Calibration{calibrated_machine(host), costs})));
+  return costs;
+}
+
+}  // namespace tutti

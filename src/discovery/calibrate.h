@@ -1,0 +1,32 @@
+// Calibration: what things cost on this host, measured once and kept in a file, so that joining a communicator never
+// measures. The option "calibration" names the file; "" is one per host and processor in $XDG_CACHE_HOME/tutti; "off"
+// keeps the default figures.
+#pragma once
+
+#include <string>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "topology/inventory.h"
+
+namespace tutti {
+
+// The figures stored for `host`, or the defaults when none are. A file that cannot be used (malformed, of another
+// machine) is an error when the option names it; else it is warned of and the defaults stand. Does not block.
+Result<Costs> load_costs(const Config& config, const Inventory& host);
+
+enum class Calibrate : uint8_t { kAlways, kIfMissing };
+
+// Measures and stores. Blocks: about 0.2 s, or, while another process calibrates this host, until that has finished (at
+// most 10 s) to share its figures. What cannot be measured here keeps its default. Errors: the option is "off"; no
+// place to store.
+Result<Costs> calibrate(const Config& config, const Inventory& host, Calibrate when);
+
+// The file for `host`, "" when the option is "off". Errors: no option, no $XDG_CACHE_HOME and no $HOME.
+Result<std::string> calibration_file(const Config& config, const Inventory& host);
+
+// The costs alone, without any file. `host` must be this machine. Blocks about 0.2 s, and uses the allowed CPUs and up
+// to 200 MiB of memory meanwhile.
+Costs measure_costs(const Inventory& host);
+
+}  // namespace tutti

@@ -1,0 +1,37 @@
+#include "discovery/calibration_json.h"
+
+#include "topology/describe.h"
+#include "topology/json_document.h"
+#include "topology/json_reader.h"
+
+namespace tutti {
+namespace {
+constexpr std::string_view kFormat = "tutti.calibration";
+constexpr int kVersion = 1;  // raise it when a figure's meaning changes: files of older versions are then measured anew
+}  // namespace
+
+template <typename V, Is<CalibratedMachine> T>
+void describe(V& v, T& machine) {
+  v.text("hostname", machine.hostname);
+  v.text("architecture", machine.architecture);
+  v.text("model", machine.model);
+  v.number("logical_cpus", machine.logical_cpus, 0, kMaxCpus);
+}
+
+template <typename V, Is<Calibration> T>
+void describe(V& v, T& calibration) {
+  v.object("machine", calibration.machine);
+  v.object("costs", calibration.costs);
+}
+
+CalibratedMachine calibrated_machine(const Inventory& host) {
+  return {host.hostname, host.cpu.architecture, host.cpu.model, host.cpu.logical_cpus};
+}
+
+std::string to_json(const Calibration& calibration) { return write_document(calibration, kFormat, kVersion); }
+
+Result<Calibration> parse_calibration(std::string_view json) {
+  return read_document<Calibration>(json, kFormat, kVersion);
+}
+
+}  // namespace tutti

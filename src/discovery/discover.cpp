@@ -1,0 +1,66 @@
+#include "discovery/discover.h"
+
+#include <charconv>
+
+#include "discovery/facts.h"
+#include "discovery/live_system.h"
+
+namespace tutti {
+namespace {
+
+std::string trimmed(std::string text) {
+  size_t last = text.find_last_not_of(" \t\n");
+  text.resize(last == std::string::npos ? 0 : last + 1);
+  return text;
+}
+
+// The inode number in "net:[4026531833]", 0 when unknown.
+uint64_t namespace_inode(SystemView& system, std::string_view name) {
+  std::string target = system.read_link(fmt::format("/proc/self/ns/{}", name)).value_or("");
+  size_t open = target.find('[');
+  uint64_t inode = 0;
+  if (open != std::string::npos) std::from_chars(target.data() + open + 1, target.data() + target.size(), inode);
+  return inode;
+}
+
+HostIdentity discover_identity(SystemView& system) {
+  return {trimmed(system.read_file("/proc/sys/kernel/random/boot_id").value_or("")), namespace_inode(system, "net"),
+          namespace_inode(system, "pid"), namespace_inode(system, "mnt"), namespace_inode(system, "user")};
+}
+
+std::string gpu_note(SystemView& system) {
+  return system.has_library("libcuda.so.1") ? "a CUDA driver is present; this version does not list GPUs"
+                                            : "no CUDA driver";
+}
+
+}  // namespace
+
+std::optional<int64_t> read_number(SystemView& system, const std::string& path) {
+  std::string text = system.read_file(path).value_or("");
+  int64_t number = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return failure == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+Result<Inventory> discover(SystemView& system) {
+  ProcessFacts process = TUTTI_TRY(system.process());
+  Inventory inventory;
+  inventory.hostname = process.hostname;
+  inventory.kernel = process.kernel;
+  inventory.identity = discover_identity(system);
+  inventory.cpu.architecture = process.architecture;
+  inventory.cpu.allowed_cpus = process.allowed_cpus;
+  HwlocTopology topology = TUTTI_TRY(system.hwloc());
+  discover_cpus(topology.get(), inventory);
+  inventory.nics = discover_nics(system, TUTTI_TRY(system.interfaces()));
+  inventory.gpu_note = gpu_note(system);
+  inventory.limits = discover_limits(system, process);
+  return inventory;
+}
+
+Result<Inventory> discover_live() {
+  LiveSystem system;
+  return discover(system);
+}
+
+}  // namespace tutti

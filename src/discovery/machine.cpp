@@ -1,0 +1,98 @@
+#include "discovery/machine.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "discovery/discover.h"
+#include "discovery/hwloc_load.h"
+
+namespace tutti {
+namespace {
+
+// Passes every question on and writes the answer down.
+class Recorder final : public SystemView {
+ public:
+  Recorder(SystemView& system, Machine& machine) : system_(system), machine_(machine) {}
+
+  std::optional<std::string> read_file(const std::string& path) override {
+    return kept(machine_.files, path, system_.read_file(path));
+  }
+  std::optional<std::string> read_link(const std::string& path) override {
+    return kept(machine_.links, path, system_.read_link(path));
+  }
+  std::vector<std::string> cgroup_mounts() override { return machine_.cgroup_mounts = system_.cgroup_mounts(); }
+  Result<HwlocTopology> hwloc() override {
+    HwlocTopology topology = TUTTI_TRY(system_.hwloc());
+    std::istringstream lines(TUTTI_TRY(hwloc_xml(topology.get())));
+    for (std::string line; std::getline(lines, line);) machine_.hwloc_xml.push_back(line);
+    return topology;
+  }
+  Result<std::vector<Interface>> interfaces() override { return machine_.interfaces = TUTTI_TRY(system_.interfaces()); }
+  Result<ProcessFacts> process() override { return machine_.process = TUTTI_TRY(system_.process()); }
+  uint64_t filesystem_bytes(const std::string& path) override {
+    return machine_.filesystems[path] = system_.filesystem_bytes(path);
+  }
+  bool has_library(const std::string& name) override {
+    bool present = system_.has_library(name);
+    if (present) machine_.libraries.push_back(name);
+    return present;
+  }
+
+ private:
+  static std::optional<std::string> kept(TextMap& answers, const std::string& path, std::optional<std::string> answer) {
+    if (answer) answers[path] = *answer;
+    return answer;
+  }
+
+  SystemView& system_;
+  Machine& machine_;
+};
+
+class RecordedSystem final : public SystemView {
+ public:
+  explicit RecordedSystem(const Machine& machine) : machine_(machine) {}
+
+  std::optional<std::string> read_file(const std::string& path) override { return found(machine_.files, path); }
+  std::optional<std::string> read_link(const std::string& path) override { return found(machine_.links, path); }
+  std::vector<std::string> cgroup_mounts() override { return machine_.cgroup_mounts; }
+  Result<HwlocTopology> hwloc() override {
+    if (machine_.hwloc_xml.empty()) return load_hwloc_synthetic(machine_.hwloc_synthetic);
+    return load_hwloc_xml(fmt::format("{}\n", fmt::join(machine_.hwloc_xml, "\n")));
+  }
+  Result<std::vector<Interface>> interfaces() override { return machine_.interfaces; }
+  Result<ProcessFacts> process() override { return machine_.process; }
+  uint64_t filesystem_bytes(const std::string& path) override {
+    auto found = machine_.filesystems.find(path);
+    return found == machine_.filesystems.end() ? 0 : found->second;
+  }
+  bool has_library(const std::string& name) override {
+    return std::find(machine_.libraries.begin(), machine_.libraries.end(), name) != machine_.libraries.end();
+  }
+
+ private:
+  static std::optional<std::string> found(const TextMap& answers, const std::string& path) {
+    auto answer = answers.find(path);
+    return answer == answers.end() ? std::nullopt : std::optional(answer->second);
+  }
+
+  const Machine& machine_;
+};
+
+}  // namespace
+
+Result<Machine> record(SystemView& system, const Costs& costs) {
+  Machine machine;
+  machine.costs = costs;
+  Recorder recorder(system, machine);
+  TUTTI_TRY(discover(recorder));
+  return machine;
+}
+
+Result<Inventory> discover(const Machine& machine) {
+  RecordedSystem system(machine);
+  Inventory inventory = TUTTI_TRY(discover(system));
+  inventory.costs = machine.costs;
+  return inventory;
+}
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+#include "discovery/machine.h"
+#include "topology/describe.h"
+#include "topology/json_document.h"
+#include "topology/json_reader.h"
+
+namespace tutti {
+namespace {
+constexpr std::string_view kFormat = "tutti.machine";
+constexpr int kVersion = 1;
+}  // namespace
+
+template <typename V, Is<ProcessFacts> T>
+void describe(V& v, T& process) {
+  v.text("hostname", process.hostname);
+  v.text("kernel", process.kernel);
+  v.text("architecture", process.architecture);
+  v.cpus("allowed_cpus", process.allowed_cpus);
+  v.limit("memlock_bytes", process.memlock_bytes);
+  v.limit("open_files", process.open_files);
+}
+
+template <typename V, Is<Interface> T>
+void describe(V& v, T& interface) {
+  v.text("name", interface.name);
+  v.number("index", interface.index, 0, std::numeric_limits<int>::max());
+  v.flag("up", interface.up);
+  v.flag("loopback", interface.loopback);
+  v.number("mtu", interface.mtu, 0, std::numeric_limits<uint32_t>::max());
+  v.texts("addresses", interface.addresses);
+}
+
+template <typename V, Is<Machine> T>
+void describe(V& v, T& machine) {
+  v.object("process", machine.process);
+  v.text("hwloc_synthetic", machine.hwloc_synthetic);
+  v.texts("hwloc_xml", machine.hwloc_xml);
+  v.list("interfaces", machine.interfaces);
+  v.text_map("files", machine.files);
+  v.text_map("links", machine.links);
+  v.texts("cgroup_mounts", machine.cgroup_mounts);
+  v.number_map("filesystems", machine.filesystems);
+  v.texts("libraries", machine.libraries);
+  v.object("costs", machine.costs);
+}
+
+std::string to_json(const Machine& machine) { return write_document(machine, kFormat, kVersion); }
+
+Result<Machine> parse_machine(std::string_view json) { return read_document<Machine>(json, kFormat, kVersion); }
+
+}  // namespace tutti

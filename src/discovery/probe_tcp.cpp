@@ -1,0 +1,164 @@
+// A TCP connection over the loopback interface, both ends polled.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <vector>
+
+#include "base/fd.h"
+#include "discovery/pinned.h"
+#include "discovery/probes.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kLimitMs = 200;
+
+struct Connection {
+  Fd first;
+  Fd second;
+};
+
+bool prepare(const Fd& fd) {
+  int one = 1;
+  timeval limit{0, kLimitMs * 1000};
+  return ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0 &&
+         ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+         ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;
+}
+
+std::optional<Connection> connect_over_loopback() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!listener || !prepare(listener) || ::bind(listener.get(), generic, size) != 0 ||
+      ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), generic, &size) != 0) {
+    return std::nullopt;
+  }
+  Connection connection;
+  connection.first = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!connection.first || !prepare(connection.first) || ::connect(connection.first.get(), generic, size) != 0) {
+    return std::nullopt;
+  }
+  sockaddr_in own{};
+  sockaddr_in peer{};
+  socklen_t own_size = sizeof own;
+  socklen_t peer_size = sizeof peer;
+  connection.second = Fd(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size, SOCK_CLOEXEC));
+  if (!connection.second || !prepare(connection.second)) return std::nullopt;
+  // Another process may have been quicker to connect.
+  if (::getsockname(connection.first.get(), reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
+      own.sin_port != peer.sin_port) {
+    return std::nullopt;
+  }
+  return connection;
+}
+
+bool send_all(const Fd& fd, const char* data, size_t size) {
+  while (size > 0) {
+    ssize_t count = ::send(fd.get(), data, size, MSG_NOSIGNAL);
+    if (count <= 0) return false;
+    data += count;
+    size -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+// Small enough to arrive whole.
+constexpr size_t kSmall = 64;
+
+bool receive_small(const Fd& fd, const Deadline& deadline) {
+  std::array<char, kSmall> buffer;
+  while (true) {
+    ssize_t count = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count > 0) return true;
+    if (count == 0 || errno != EAGAIN || deadline.passed()) return false;
+    ::sched_yield();  // with one CPU the peer must get it
+  }
+}
+
+std::optional<uint64_t> small_message_ns(const Connection& connection, CpuPair cpus) {
+  constexpr int kBatches = 10;
+  constexpr int kRounds = 40;
+  Deadline deadline = Deadline::after_ms(kLimitMs);
+  std::array<char, kSmall> message{};
+  std::optional<uint64_t> best;
+  auto first = [&] {
+    for (int batch = 0; batch < kBatches; ++batch) {
+      auto start = Clock::now();
+      for (int i = 0; i < kRounds; ++i) {
+        if (!send_all(connection.first, message.data(), kSmall) || !receive_small(connection.first, deadline)) return;
+      }
+      uint64_t one_way = std::max<uint64_t>(1, ns_since(start) / (2 * kRounds));
+      best = std::min(best.value_or(one_way), one_way);
+    }
+  };
+  auto second = [&] {
+    for (int i = 0; i < kBatches * kRounds; ++i) {
+      if (!receive_small(connection.second, deadline) || !send_all(connection.second, message.data(), kSmall)) return;
+    }
+  };
+  run_pinned(cpus.first, first, cpus.second, second);
+  return best;
+}
+
+// Sends `kBlocks` blocks over the connection; nullopt when a peer stalled.
+std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
+  constexpr size_t kBlock = 256 << 10;
+  constexpr size_t kBlocks = 64;
+  constexpr size_t kOpening = 8;  // blocks that open the windows
+  std::vector<char> from(kBlock, 1);
+  std::vector<char> to(kBlock, 0);
+  uint64_t ns = 0;
+  auto sender = [&] {
+    for (size_t i = 0; i < kBlocks; ++i) {
+      if (!send_all(connection.first, from.data(), kBlock)) return;
+    }
+  };
+  auto receiver = [&] {
+    auto start = Clock::now();
+    for (size_t i = 0; i < kBlocks; ++i) {
+      if (i == kOpening) start = Clock::now();
+      if (::recv(connection.second.get(), to.data(), kBlock, MSG_WAITALL) != static_cast<ssize_t>(kBlock)) return;
+    }
+    ns = ns_since(start);
+  };
+  run_pinned(cpus.first, sender, cpus.second, receiver);
+  return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
+}
+
+// The quickest of some passes: the others were disturbed.
+std::optional<uint64_t> best_stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
+  constexpr int kPasses = 3;
+  uint64_t best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    auto rate = stream_bytes_per_s(connection, cpus);
+    if (!rate) return std::nullopt;  // bytes are left over: the connection is of no more use
+    best = std::max(best, *rate);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<CallCost> probe_tcp(CpuPair cpus) {
+  auto connection = connect_over_loopback();
+  if (!connection) return std::nullopt;
+  auto ns = small_message_ns(*connection, cpus);
+  auto bytes_per_s = ns ? best_stream_bytes_per_s(*connection, cpus) : std::nullopt;
+  if (!bytes_per_s) return std::nullopt;
+  return CallCost{*ns, *bytes_per_s};
+}
+
+}  // namespace tutti

@@ -1,0 +1,132 @@
+// What it costs that one thread tells another.
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "base/fd.h"
+#include "discovery/pinned.h"
+#include "discovery/probes.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kLimitMs = 50;  // of each probe, if the machine is too busy for it
+
+struct alignas(128) Word {
+  std::atomic<uint32_t> value{0};
+};
+
+// Waits for `word` to reach `value`, `relax()` in between; false at the deadline.
+template <typename Relax>
+bool await(const Word& word, uint32_t value, const Deadline& deadline, Relax&& relax) {
+  for (uint32_t turns = 1; word.value.load(std::memory_order_acquire) != value; ++turns) {
+    if (turns % 1024 == 0 && deadline.passed()) return false;
+    relax();
+  }
+  return true;
+}
+
+// The way there, from the quickest of `batches` batches of round trips between two threads.
+template <typename Relax>
+std::optional<uint64_t> ping_pong_ns(CpuPair cpus, uint32_t batches, uint32_t rounds, Relax relax) {
+  Word ping;
+  Word pong;
+  Deadline deadline = Deadline::after_ms(kLimitMs);
+  std::optional<uint64_t> best;
+  auto first = [&] {
+    uint32_t round = 0;
+    for (uint32_t batch = 0; batch < batches; ++batch) {
+      auto start = Clock::now();
+      for (uint32_t i = 0; i < rounds; ++i) {
+        ping.value.store(++round, std::memory_order_release);
+        if (!await(pong, round, deadline, relax)) return;
+      }
+      uint64_t one_way = std::max<uint64_t>(1, ns_since(start) / (2 * rounds));
+      best = std::min(best.value_or(one_way), one_way);
+    }
+  };
+  auto second = [&] {
+    for (uint32_t round = 1; round <= batches * rounds; ++round) {
+      if (!await(ping, round, deadline, relax)) return;
+      pong.value.store(round, std::memory_order_release);
+    }
+  };
+  run_pinned(cpus.first, first, cpus.second, second);
+  return best;
+}
+
+// One thread sleeps on an eventfd, the other wakes it and notes when.
+class WakeProbe {
+ public:
+  explicit WakeProbe(int fd) : fd_(fd) {}
+
+  void sleep_and_note() {
+    for (uint32_t i = 1; i <= kSamples; ++i) {
+      asleep_.value.store(i, std::memory_order_release);
+      pollfd wait{fd_, POLLIN, 0};
+      if (::poll(&wait, 1, kLimitMs) != 1) return;
+      int64_t now = Clock::now().time_since_epoch().count();
+      uint64_t count = 0;
+      if (::read(fd_, &count, sizeof count) != sizeof count) return;
+      woken_at_.store(now, std::memory_order_relaxed);
+      awake_.value.store(i, std::memory_order_release);
+    }
+  }
+
+  void wake_and_note(std::vector<uint64_t>& samples) {
+    auto relax = [] {};
+    for (uint32_t i = 1; i <= kSamples; ++i) {
+      if (!await(asleep_, i, deadline_, relax)) return;
+      auto start = Clock::now();
+      while (ns_since(start) < kSettleNs) {
+      }
+      start = Clock::now();
+      uint64_t one = 1;
+      if (::write(fd_, &one, sizeof one) != sizeof one || !await(awake_, i, deadline_, relax)) return;
+      int64_t ns = woken_at_.load(std::memory_order_relaxed) - start.time_since_epoch().count();
+      samples.push_back(static_cast<uint64_t>(std::max<int64_t>(1, ns)));
+    }
+  }
+
+ private:
+  static constexpr uint32_t kSamples = 41;
+  static constexpr uint64_t kSettleNs = 100'000;  // for the sleeper to be asleep, and its core idle
+  int fd_;
+  Deadline deadline_ = Deadline::after_ms(kLimitMs);
+  Word asleep_;
+  Word awake_;
+  std::atomic<int64_t> woken_at_{0};
+};
+
+}  // namespace
+
+std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus) {
+  if (cpus.first == cpus.second) return std::nullopt;
+  return ping_pong_ns(cpus, 20, 500, [] {});
+}
+
+std::optional<uint64_t> probe_yield_ns(int cpu) {
+  return ping_pong_ns({cpu, cpu}, 20, 100, [] { ::sched_yield(); });
+}
+
+std::optional<uint64_t> probe_wake_ns(CpuPair cpus) {
+  static_assert(std::is_same_v<Clock::duration, std::chrono::nanoseconds>);
+  if (cpus.first == cpus.second) return std::nullopt;
+  Fd event(::eventfd(0, EFD_CLOEXEC));
+  if (!event) return std::nullopt;
+  WakeProbe probe(event.get());
+  std::vector<uint64_t> samples;
+  run_pinned(
+      cpus.first, [&] { probe.wake_and_note(samples); }, cpus.second, [&] { probe.sleep_and_note(); });
+  if (samples.size() < 5) return std::nullopt;
+  auto median = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), median, samples.end());
+  return *median;
+}
+
+}  // namespace tutti

@@ -1,0 +1,45 @@
+#include "discovery/probes.h"
+
+#include <catch2/catch.hpp>
+
+#include "discovery/calibrate.h"
+#include "discovery/discover.h"
+
+using namespace tutti;
+
+TEST_CASE("every figure of a measurement is measured or the default, and never zero") {
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  Costs costs = measure_costs(*host);
+  Costs defaults;
+  const Figure Costs::*figures[] = {&Costs::copy_bytes_per_s,
+                                    &Costs::reduce_bytes_per_s,
+                                    &Costs::cached_bytes_per_s,
+                                    &Costs::cache_line_ns,
+                                    &Costs::wake_ns,
+                                    &Costs::yield_ns,
+                                    &Costs::pull_ns,
+                                    &Costs::pull_bytes_per_s,
+                                    &Costs::tcp_ns,
+                                    &Costs::tcp_bytes_per_s};
+  for (auto figure : figures) {
+    CHECK((costs.*figure).value > 0);
+    CHECK(((costs.*figure).origin == Origin::kProbe || costs.*figure == defaults.*figure));
+  }
+  CHECK(costs.copy_bytes_per_s.origin == Origin::kProbe);
+}
+
+TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  host->cpu.allowed_cpus.resize(1);
+  Costs costs = measure_costs(*host);
+  CHECK(costs.cache_line_ns == Costs().cache_line_ns);
+  CHECK(costs.wake_ns == Costs().wake_ns);
+}
+
+TEST_CASE("probes on a CPU that does not exist still end") {
+  CHECK(probe_memory(4000, 0, 0).has_value());
+  probe_cache_line_ns({4000, 4001});
+  probe_wake_ns({4000, 4001});
+}
