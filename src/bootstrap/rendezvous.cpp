@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <list>
+#include <set>
 
 #include "base/log.h"
 #include "bootstrap/channel.h"
@@ -83,6 +84,8 @@ class Rendezvous::Server {
   std::array<std::byte, 16> secret_check_{};
   std::list<Guest> guests_;
   Meeting meeting_;
+  Status failure_;      // of the last meeting
+  std::set<int> told_;  // the ranks that know it
   Deadline overlay_deadline_ = Deadline::never();
   int wrong_secrets_ = 0;
   std::atomic<bool> stop_requested_{false};
@@ -180,6 +183,12 @@ void Rendezvous::Server::welcome(Guest& guest, const Hello& hello) {
   guest.rank = hello.rank;
   guest.deadline = Deadline::never();
   guest.channel.set_peer(fmt::format("rank {} ({})", hello.rank, hello.who()));
+  // Who comes after its meeting has failed hears the same sentence. A rank that has heard it comes for a new meeting.
+  if (!failure_.ok() && meeting_.empty() && told_.insert(hello.rank).second) {
+    queue(guest, MessageType::kRefused, encode(Notice{-1, failure_.code(), std::string(failure_.message())}));
+    return dismiss(guest);
+  }
+  failure_ = {};
   Status added = meeting_.add(hello);
   if (!added.ok()) return fail(added);
   if (meeting_.complete()) begin_overlay();
@@ -219,9 +228,12 @@ void Rendezvous::Server::go_if_ready() {
 
 // Everyone who is here hears why, and the next meeting may begin.
 void Rendezvous::Server::fail(const Status& why) {
+  failure_ = why;
+  told_.clear();
   Bytes notice = encode(Notice{-1, why.code(), std::string(why.message())});
   for (Guest& guest : guests_) {
     if (guest.rank < 0 || guest.leaving) continue;
+    told_.insert(guest.rank);
     queue(guest, MessageType::kRefused, notice);
     (void)guest.channel.flush();
     dismiss(guest);

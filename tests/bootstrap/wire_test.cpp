@@ -158,7 +158,7 @@ TEST_CASE("a meeting names the ranks that are missing at the first deadline") {
 }
 
 TEST_CASE("every rank reaches every other along the overlay in few hops") {
-  for (int n = 2; n <= 70; ++n) {
+  for (int n : {2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65}) {
     for (int from = 0; from < n; ++from) {
       for (int to = 0; to < n; ++to) {
         std::vector<int> path{from};
