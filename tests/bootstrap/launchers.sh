@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Starts launched_rank with a real launcher: launchers.sh WHICH PROGRAM. Status 77: that launcher is not on this machine.
+set -euo pipefail
+which=$1
+program=$2
+
+need() { command -v "$1" >/dev/null || { echo "SKIP: $1 is not installed"; exit 77; }; }
+
+# Runs a command that must print "RANKS" lines with "ok", and end well.
+expect() {
+  local ranks=$1 launcher=$2
+  shift 2
+  local out
+  out=$(timeout 60 "$@")
+  echo "$out"
+  [ "$(grep -c "of $ranks, started by $launcher: ok" <<<"$out")" = "$ranks" ]
+}
+
+case $which in
+  openmpi | openmpi_pmix)
+    need mpirun.openmpi
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    exchange=()
+    [ "$which" = openmpi_pmix ] && exchange=(exchange)
+    for n in 1 2 4; do
+      expect $n "Open MPI" mpirun.openmpi --oversubscribe -n $n "$program" $n "${exchange[@]}"
+    done
+    ;;
+  hydra)
+    need mpiexec.hydra
+    for n in 1 2 4; do expect $n hydra mpiexec.hydra -n $n "$program" $n; done
+    ;;
+  torchrun)
+    need torchrun
+    for n in 2 4; do expect $n torchrun torchrun --no-python --nproc-per-node $n "$program" $n; done
+    ;;
+  slurm)
+    need srun
+    sinfo >/dev/null 2>&1 || { echo "SKIP: srun is here, but no Slurm controller answers"; exit 77; }
+    for n in 2 4; do expect $n Slurm srun --oversubscribe --ntasks $n "$program" $n; done
+    ;;
+  secret_file)
+    # By hand: a secret file and an address, nothing else.
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"' EXIT
+    (umask 077 && head -c 32 /dev/urandom >"$dir/secret")
+    export TUTTI_SIZE=3 TUTTI_ADDRESS=127.0.0.1:$((20000 + RANDOM % 10000)) TUTTI_SECRET_FILE=$dir/secret
+    pids=()
+    for rank in 0 1 2; do TUTTI_RANK=$rank timeout 60 "$program" 3 & pids+=($!); done
+    for pid in "${pids[@]}"; do wait "$pid"; done
+    ;;
+  namespaces)
+    # Two network namespaces joined by a veth pair: two hosts, as far as sockets can tell. IPv4, then IPv6.
+    need ip
+    a=tutti-a-$$ b=tutti-b-$$
+    if ! ip netns add $a 2>/dev/null; then echo "SKIP: no privilege to make network namespaces"; exit 77; fi
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"; ip netns del $a; ip netns del $b 2>/dev/null || true' EXIT
+    ip netns add $b
+    ip link add tutti0 netns $a type veth peer name tutti0 netns $b
+    # Addresses that the other side cannot reach come first: reachability must be proven.
+    ip -n $a addr add 10.78.0.1/32 dev tutti0
+    ip -n $b addr add 10.78.0.2/32 dev tutti0
+    ip -n $a addr add 10.77.0.1/24 dev tutti0
+    ip -n $b addr add 10.77.0.2/24 dev tutti0
+    ip -n $a addr add fd77::1/64 dev tutti0 nodad
+    ip -n $b addr add fd77::2/64 dev tutti0 nodad
+    for ns in $a $b; do ip -n $ns link set tutti0 up; ip -n $ns link set lo up; done
+    (umask 077 && head -c 32 /dev/urandom >"$dir/secret")
+    for address in 10.77.0.1:29400 '[fd77::1]:29400'; do
+      export TUTTI_SIZE=4 TUTTI_ADDRESS=$address TUTTI_SECRET_FILE=$dir/secret
+      pids=()
+      for rank in 0 1 2 3; do
+        ns=$([ $rank -lt 2 ] && echo $a || echo $b)
+        TUTTI_RANK=$rank timeout 60 ip netns exec $ns "$program" 4 & pids+=($!)
+      done
+      for pid in "${pids[@]}"; do wait "$pid"; done
+    done
+    ;;
+  *) echo "unknown launcher $which" >&2; exit 2 ;;
+esac
