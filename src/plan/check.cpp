@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <unordered_map>
 
 #include "plan/cursor.h"
 #include "plan/expressions.h"
@@ -84,6 +85,7 @@ class Machine {
     std::vector<Running> running;  // by channel; empty outside of calls
     std::vector<int> input;        // expressions by cell
     std::vector<int> output;
+    size_t unreleased = 0;         // messages that it has sent
   };
 
   size_t cells() const { return static_cast<size_t>(shape_.channels) * shape_.chunks * options_.slices; }
@@ -94,7 +96,10 @@ class Machine {
     bool in_output = cell.space == Space::kOutput && !options_.in_place;
     return (in_output ? ranks_[rank].output : ranks_[rank].input)[index_of(channel, cell)];
   }
-  Stream& stream(int from, int to, int channel) { return streams_[{from, to, channel}]; }
+  Stream& stream(int from, int to, int channel) {
+    uint64_t key = (static_cast<uint64_t>(from) * shape_.nranks + to) * shape_.channels + channel;
+    return streams_[key];
+  }
 
   Result<bool> enter_or_leave(int rank) {
     Rank& self = ranks_[rank];
@@ -107,7 +112,7 @@ class Machine {
       if (!running.cursor.done()) return false;
     }
     // The caller may change its buffers after the call, so nobody may still need them.
-    if (options_.by_reference && !all_released(rank)) return false;
+    if (options_.by_reference && self.unreleased > 0) return false;
     TUTTI_TRY(leave(rank));
     return true;
   }
@@ -155,11 +160,6 @@ class Machine {
                  fault);
   }
 
-  bool all_released(int rank) const {
-    return std::all_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
-      return std::get<0>(entry.first) != rank || entry.second.released == entry.second.messages.size();
-    });
-  }
 
   Result<bool> advance(int rank, int channel) {
     Rank& self = ranks_[rank];
@@ -171,7 +171,10 @@ class Machine {
     if (step.kind == StepKind::kWait && !wait(rank, channel, running)) return false;
     if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) TUTTI_TRY(compute(rank, channel, running));
     const SectionFacts& facts = facts_[rank * shape_.channels + channel][running.cursor.section()];
-    for (int peer : facts.released[running.cursor.step_index()]) ++stream(peer, rank, channel).released;
+    for (int peer : facts.released[running.cursor.step_index()]) {
+      ++stream(peer, rank, channel).released;
+      --ranks_[peer].unreleased;
+    }
     running.cursor.advance();
     return true;
   }
@@ -196,6 +199,7 @@ class Machine {
       message.directly = options_.deliver_directly && step.into != kNoChunk && in_same_call;
     }
     out.messages.push_back(message);
+    ++ranks_[rank].unreleased;
     if (message.directly) direct_.push_back({rank, step.peer, channel, out.messages.size() - 1});
     return true;
   }
@@ -278,7 +282,7 @@ class Machine {
   std::vector<RankPlan> parts_;  // [rank * channels + channel]
   std::vector<PartFacts> facts_;
   std::vector<Rank> ranks_;
-  std::map<std::tuple<int, int, int>, Stream> streams_;
+  std::unordered_map<uint64_t, Stream> streams_;
   std::vector<Direct> direct_;
   std::vector<int> expected_;  // [call][cell]: the expression of the first rank that had it
 };
@@ -286,8 +290,25 @@ class Machine {
 }  // namespace
 
 Status check_symbolically(const Plan& plan, const CheckOptions& options) {
+  TUTTI_TRY(check_shape(plan.shape()));
+  if (options.slices == 0) return error(Code::kInvalidArgument, "the check needs at least one slice");
   TUTTI_TRY(validate(plan, {options.slices, options.slots}));
   return Machine(plan, options).run();
+}
+
+Status prove(const Plan& plan, int slots) {
+  constexpr uint64_t kSchedules = 4;
+  TUTTI_TRY(validate(plan, {0, slots}));
+  for (bool in_place : {false, true}) {
+    for (uint64_t seed = 1; seed <= kSchedules; ++seed) {
+      CheckOptions options{.slots = slots, .in_place = in_place, .seed = seed};
+      TUTTI_TRY(check_symbolically(plan, options));
+      options.by_reference = plan.shape().by_reference;
+      options.deliver_directly = plan.shape().deliver_directly;
+      TUTTI_TRY(check_symbolically(plan, options));
+    }
+  }
+  return {};
 }
 
 }  // namespace tutti

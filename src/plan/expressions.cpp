@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace tutti {
@@ -10,19 +10,27 @@ namespace {
 
 enum Kind : int64_t { kLeaf, kCombined, kFinished };
 
+constexpr int kWordBits = 64;
+
 }  // namespace
 
 Expressions::Expressions(int nranks) : nranks_(nranks), expressions_(1) {}
 
-int Expressions::intern(std::vector<int64_t> key, Expression expression) {
+size_t Expressions::KeyHash::operator()(const Key& key) const {
+  uint64_t hash = 0;
+  for (int64_t value : key) hash = (std::rotl(hash, 23) ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+
+int Expressions::intern(Key key, Expression expression) {
   auto [found, fresh] = numbers_.try_emplace(std::move(key), static_cast<int>(expressions_.size()));
   if (fresh) expressions_.push_back(std::move(expression));
   return found->second;
 }
 
 int Expressions::leaf(int rank, int call, size_t cell) {
-  Expression leaf{call, cell, false, std::vector<bool>(nranks_)};
-  leaf.ranks[rank] = true;
+  Expression leaf{call, cell, false, std::vector<uint64_t>(nranks_ / kWordBits + 1)};
+  leaf.ranks[rank / kWordBits] = uint64_t{1} << rank % kWordBits;
   return intern({kLeaf, rank, call, static_cast<int64_t>(cell)}, std::move(leaf));
 }
 
@@ -33,16 +41,16 @@ int Expressions::combine(std::span<const int> sources, bool finish, std::string&
   if (!fault.empty()) return kGarbage;
 
   Expression sum = expressions_[sources[0]];
-  std::vector<int64_t> key = {kCombined, sources[0]};
+  Key key = {kCombined, sources[0]};
   for (size_t i = 1; i < sources.size(); ++i) {
     const Expression& source = expressions_[sources[i]];
     if (source.finished || sum.finished) fault = "combines a value that is already finished";
     if (source.call != sum.call) fault = "combines values of different calls";
     if (source.cell != sum.cell) fault = "combines values of different pieces";
-    for (int rank = 0; rank < nranks_; ++rank) {
-      if (!source.ranks[rank]) continue;
-      if (sum.ranks[rank]) fault = fmt::format("counts the contribution of rank {} twice", rank);
-      sum.ranks[rank] = true;
+    for (size_t word = 0; word < sum.ranks.size(); ++word) {
+      uint64_t both = source.ranks[word] & sum.ranks[word];
+      if (both != 0) fault = fmt::format("counts the contribution of rank {} twice", word * kWordBits + std::countr_zero(both));
+      sum.ranks[word] |= source.ranks[word];
     }
     key.push_back(sources[i]);
   }
@@ -59,8 +67,9 @@ std::string Expressions::fault_of_result(int value, int call, size_t cell) const
   const Expression& result = expressions_[value];
   if (result.call != call) return fmt::format("has values of call {}", result.call);
   if (result.cell != cell) return "has values of another piece";
-  auto missing = std::find(result.ranks.begin(), result.ranks.end(), false);
-  if (missing != result.ranks.end()) return fmt::format("lacks the contribution of rank {}", missing - result.ranks.begin());
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if ((result.ranks[rank / kWordBits] >> rank % kWordBits & 1) == 0) return fmt::format("lacks the contribution of rank {}", rank);
+  }
   if (!result.finished) return "was not finished";
   return "";
 }

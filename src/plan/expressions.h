@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tutti {
@@ -30,15 +30,19 @@ class Expressions {
     int call = -1;
     size_t cell = 0;
     bool finished = false;
-    std::vector<bool> ranks;  // whose contributions it has
+    std::vector<uint64_t> ranks;  // bits: whose contributions it has
   };
 
   // The first number is what kind it is; see the definitions.
-  int intern(std::vector<int64_t> key, Expression expression);
+  using Key = std::vector<int64_t>;
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
+  int intern(Key key, Expression expression);
 
   int nranks_;
   std::vector<Expression> expressions_;
-  std::map<std::vector<int64_t>, int> numbers_;
+  std::unordered_map<Key, int, KeyHash> numbers_;
 };
 
 }  // namespace tutti

@@ -32,4 +32,8 @@ struct CheckOptions {
 // (of this call, not of the other), finished once, and the same expression on every rank. Validates first.
 Status check_symbolically(const Plan& plan, const CheckOptions& options = {});
 
+// Everything before a Plan of unknown origin may run: validates it, and checks it symbolically in and out of place with the
+// permissions that its shape claims, under a few schedules. Time grows with ranks * steps: seconds for hundreds of ranks.
+Status prove(const Plan& plan, int slots);
+
 }  // namespace tutti
