@@ -27,6 +27,17 @@ TUTTI_API tutti_status_t tutti_inventory_text(tutti_format_t format, char** text
  * recorded Inventory in that file instead (nranks = 0: as many as the file has). Errors name the file, line and reason. */
 TUTTI_API tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text);
 
+/* Records this host in a file that stands in for it anywhere as a `topology_file`: `path` is replaced if it exists. Does not
+ * block. The file holds host and interface names, addresses and hardware facts. */
+TUTTI_API tutti_status_t tutti_topology_capture(const char* path);
+
+/* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
+ * communicators (option "calibration"). `only_if_missing` 1: not when figures are stored already. Blocks about 0.2 s, in a
+ * process that others do not disturb; at most 10 s while another process calibrates. `text` may be NULL; else it gets the
+ * host's facts with the figures. Errors: TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when the file cannot
+ * be written. */
+TUTTI_API tutti_status_t tutti_calibrate(int only_if_missing, tutti_format_t format, char** text);
+
 /* The Topology that all ranks of `comm` agreed on. */
 TUTTI_API tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t format, char** text);
 

@@ -199,6 +199,12 @@ Result<Json> parse_json(std::string_view text) {
   }
 }
 
+Result<std::string> document_format(std::string_view text) {
+  Json json = TUTTI_TRY(parse_json(text));
+  if (!json.is_object() || !json.contains("format") || !json["format"].is_string()) return std::string();
+  return json["format"].get<std::string>();
+}
+
 Status document_error(std::string_view text, const JsonFault& fault) {
   std::string_view subject = fault.path.empty() ? "the document" : std::string_view(fault.path);
   return error(Code::kInvalidArgument, "line {}: {} {}", std::max(1, line_of(text, fault.path)), subject, fault.reason);

@@ -85,6 +85,9 @@ class JsonReader {
 // Syntax of a whole document; the error has line and reason.
 Result<nlohmann::json> parse_json(std::string_view text);
 
+// The text of the field "format", "" when there is none.
+Result<std::string> document_format(std::string_view text);
+
 // "line 12: cpu.cores must be ...".
 Status document_error(std::string_view text, const JsonFault& fault);
 

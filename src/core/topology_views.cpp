@@ -1,0 +1,62 @@
+// The C entry points that show this host and topologies without a communicator.
+#include "base/config.h"
+#include "core/give_text.h"
+#include "core/guard.h"
+#include "core/report.h"
+#include "discovery/calibrate.h"
+#include "discovery/discover.h"
+#include "discovery/live_system.h"
+#include "discovery/machine.h"
+#include "discovery/text_file.h"
+#include "discovery/topology_source.h"
+#include "topology/topology.h"
+
+namespace tutti {
+namespace {
+
+Status inventory_text(tutti_format_t format, char** text) {
+  Config config = TUTTI_TRY(Config::from_environment());
+  return give_text(TUTTI_TRY(discover_host(config)), format, text);
+}
+
+Status topology_text(const char* file, int nranks, tutti_format_t format, char** text) {
+  Config config = TUTTI_TRY(Config::from_environment());
+  return give_text(TUTTI_TRY(topology_for(config, file == nullptr ? "" : file, nranks)), format, text);
+}
+
+Status capture(const char* path) {
+  if (path == nullptr || *path == '\0') return Status(Code::kInvalidArgument, "path is empty; name the file to write");
+  Config config = TUTTI_TRY(Config::from_environment());
+  Inventory host = TUTTI_TRY(discover_host(config));
+  LiveSystem system;
+  return write_text_file(path, to_json(TUTTI_TRY(record(system, host.costs))));
+}
+
+Status calibrate_host(bool only_if_missing, tutti_format_t format, char** text) {
+  Config config = TUTTI_TRY(Config::from_environment());
+  TUTTI_TRY(check_format(format));
+  Inventory host = TUTTI_TRY(discover_live());
+  host.costs = TUTTI_TRY(calibrate(config, host, only_if_missing ? Calibrate::kIfMissing : Calibrate::kAlways));
+  return text == nullptr ? Status() : give_text(host, format, text);
+}
+
+}  // namespace
+}  // namespace tutti
+
+using namespace tutti;
+
+tutti_status_t tutti_inventory_text(tutti_format_t format, char** text) {
+  return report(guarded([&] { return inventory_text(format, text); }));
+}
+
+tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text) {
+  return report(guarded([&] { return topology_text(topology_file, nranks, format, text); }));
+}
+
+tutti_status_t tutti_topology_capture(const char* path) {
+  return report(guarded([&] { return capture(path); }));
+}
+
+tutti_status_t tutti_calibrate(int only_if_missing, tutti_format_t format, char** text) {
+  return report(guarded([&] { return calibrate_host(only_if_missing != 0, format, text); }));
+}
