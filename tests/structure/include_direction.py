@@ -31,7 +31,7 @@ LIBRARIES = {
     re.compile(r"cuda|nv(ml|rtc)"): {"kernels", "discovery", "executor", "transports/cuda_ipc", "core"},
     re.compile(r"hwloc"): {"discovery"},
     re.compile(r"infiniband/"): {"discovery", "transports/verbs"},
-    re.compile(r"openssl/"): {"bootstrap", "core"},
+    re.compile(r"openssl/"): {"bootstrap", "transports/common"},
     re.compile(r"hwy/"): {"kernels"},
 }
 SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inl"}
