@@ -64,6 +64,7 @@ Result<ShmNote> parse_shm_note(std::span<const std::byte> bytes) {
   ShmNote note{.kind = static_cast<ShmNote::Kind>(kind), .id = 0, .size_bytes = 0};
   note.id = reader.get<uint32_t>();
   note.size_bytes = reader.get<uint64_t>();
+  if (reader.get<uint64_t>() != 0) return error(Code::kRemote, "the peer sent a message with bits that must be zero");
   return note;
 }
 

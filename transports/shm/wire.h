@@ -24,6 +24,7 @@ inline constexpr size_t kShmEndBytes = 8 + kShmPatternBytes;
 struct ShmEnd {
   uint64_t pattern_at = 0;   // address of `pattern` in the sender's private memory
   ShmPattern pattern{};
+  friend bool operator==(const ShmEnd&, const ShmEnd&) = default;
 };
 std::array<std::byte, kShmEndBytes> encode(const ShmEnd& end);
 Result<ShmEnd> parse_shm_end(std::span<const std::byte> bytes);

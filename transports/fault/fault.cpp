@@ -1,0 +1,163 @@
+#include "transports/fault/fault.h"
+
+#include <sys/eventfd.h>
+
+#include <deque>
+#include <random>
+
+#include "base/fd.h"
+#include "transports/common/mapped.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kMostHeld = 16;
+
+// A put or signal on its way.
+struct Order {
+  RemoteSlice to;
+  std::span<const std::byte> from;
+  RemoteSlice signal;
+  Line line;
+  bool is_put = false;
+};
+
+class FaultLink final : public Link {
+ public:
+  FaultLink(std::unique_ptr<Link> inner, const Faults& faults, uint64_t seed)
+      : inner_(std::move(inner)), faults_(faults), random_(seed), always_ready_(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  ~FaultLink() override {
+    while (healthy() && !held_.empty() && release_one()) {
+    }
+  }
+
+  int peer() const override { return inner_->peer(); }
+  LinkTraits traits() const override { return inner_->traits(); }
+  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override {
+    return inner_->connect(peer_address, deadline);
+  }
+  Status share(const LocalMemory& memory) override { return inner_->share(memory); }
+  const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
+
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override {
+    if (!healthy() || !put_problem(to, from.size()).empty() || !signal_problem(signal).empty()) {
+      return inner_->put(to, from, signal, line);
+    }
+    if (is_full()) return PutResult::kFull;
+    Order order{.to = to, .from = from, .signal = signal, .line = line, .is_put = true};
+    uint64_t number = ++puts_;
+    if (number == faults_.kill_put) inner_->abort();
+    if (number == faults_.drop_put) return ++dropped_, PutResult::kDone;
+    if (number == faults_.truncate_put) order.from = from.first(from.size() / 2);
+    return pass_or_hold(order);
+  }
+
+  Result<PutResult> signal(RemoteSlice signal, const Line& line) override {
+    if (!healthy() || !signal_problem(signal).empty()) return inner_->signal(signal, line);
+    if (is_full()) return PutResult::kFull;
+    return pass_or_hold({.to = {}, .from = {}, .signal = signal, .line = line, .is_put = false});
+  }
+
+  Status pull(std::span<std::byte> to, uint64_t from) override { return inner_->pull(to, from); }
+
+  Status poll(uint64_t* puts_completed) override {
+    if (hold_left_ > 0) --hold_left_;
+    while (hold_left_ == 0 && !held_.empty() && release_one()) {
+    }
+    Status status = inner_->poll(puts_completed);
+    if (!status.ok()) failed_ = true;
+    *puts_completed += dropped_;
+    return status;
+  }
+
+  bool needs_poll() const override { return true; }
+
+  void arm(WaitSet& waits) override {
+    inner_->arm(waits);
+    if (!held_.empty()) waits.add(always_ready_.get(), POLLIN);  // only polling gets them out
+  }
+  void disarm() override { inner_->disarm(); }
+  void abort() noexcept override {
+    aborted_.store(true);
+    inner_->abort();
+  }
+
+ private:
+  bool healthy() const { return !failed_ && !aborted_.load(); }
+  bool chance(double probability) { return probability > 0 && std::uniform_real_distribution<>()(random_) < probability; }
+
+  bool is_full() {
+    if (storm_left_ == 0 && chance(faults_.full_chance)) storm_left_ = faults_.full_storm;
+    if (storm_left_ > 0) return --storm_left_, true;
+    return held_.size() == kMostHeld;
+  }
+
+  Result<PutResult> pass_or_hold(const Order& order) {
+    if (held_.empty() && !chance(faults_.hold_chance)) {
+      auto result = pass(order);
+      // The put counts as not made: nothing was taken.
+      if (result.ok() && *result == PutResult::kFull && order.is_put) --puts_;
+      return result;
+    }
+    if (held_.empty()) hold_left_ = std::uniform_int_distribution<>(1, faults_.hold_polls)(random_);
+    held_.push_back(order);
+    return PutResult::kDone;
+  }
+
+  Result<PutResult> pass(const Order& order) {
+    return order.is_put ? inner_->put(order.to, order.from, order.signal, order.line) : inner_->signal(order.signal, order.line);
+  }
+
+  // The oldest goes on its way. False: not now.
+  bool release_one() {
+    auto result = pass(held_.front());
+    if (!result.ok() || *result == PutResult::kFull) return false;  // the inner poll() tells the error
+    held_.pop_front();
+    return true;
+  }
+
+  std::unique_ptr<Link> inner_;
+  const Faults faults_;
+  std::mt19937_64 random_;
+  Fd always_ready_;
+  std::deque<Order> held_;     // in order; nothing overtakes
+  int hold_left_ = 0;          // polls until the oldest may go
+  int storm_left_ = 0;
+  uint64_t puts_ = 0;
+  uint64_t dropped_ = 0;
+  bool failed_ = false;
+  std::atomic<bool> aborted_{false};
+};
+
+class FaultTransport final : public Transport {
+ public:
+  FaultTransport(std::unique_ptr<Transport> inner, const Faults& faults) : inner_(std::move(inner)), faults_(faults) {}
+
+  std::string_view name() const override { return inner_->name(); }
+  std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool same_process) const override {
+    return inner_->reach(self, peer, same_process);
+  }
+  Status listen() override { return inner_->listen(); }
+  Blob address() const override { return inner_->address(); }
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
+    return inner_->export_memory(memory, fd);
+  }
+  void release(const LocalMemory* memory) override { inner_->release(memory); }
+  std::unique_ptr<Link> open(int peer) override {
+    return std::make_unique<FaultLink>(inner_->open(peer), faults_, faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));
+  }
+  void ring() noexcept override { inner_->ring(); }
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  const Faults faults_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_fault_transport(std::unique_ptr<Transport> inner, const Faults& faults) {
+  return std::make_unique<FaultTransport>(std::move(inner), faults);
+}
+
+}  // namespace tutti
