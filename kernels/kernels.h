@@ -1,4 +1,5 @@
-// The CPU kernels: k-ary reduction and copy, SIMD with run-time dispatch. All targets give the same bits as reduce_scalar().
+// The CPU kernels: k-ary reduction and copy, SIMD with run-time dispatch. All targets give the same bits as
+// reduce_scalar().
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 namespace tutti {
 
 enum class Store : uint8_t {
-  kCached,      // ordinary stores: the data is used again soon
-  kStreaming,   // non-temporal where aligned: the data is larger than the caches. Fenced before return.
+  kCached,     // ordinary stores: the data is used again soon
+  kStreaming,  // non-temporal where aligned: the data is larger than the caches. Fenced before return.
 };
 
 struct ReduceArgs {
@@ -19,16 +20,21 @@ struct ReduceArgs {
   ReduceOp op = TUTTI_SUM;
   // Elements are combined as ((s0 op s1) op s2) ...; any number >= 1. Buffers may be unaligned to any degree.
   std::span<const std::byte* const> sources;
-  // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed.
+  // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed. Streaming
+  // serves those that lie as the first one does within a cache line; the others get ordinary stores.
   std::span<std::byte* const> destinations;
   uint64_t count = 0;  // elements
-  // > 0: divide the result by this (an average that ends here): exact division in the accumulation type.
+  // > 0: divide the result by this (an average that ends here): one correctly rounded division in the accumulation
+  // type.
   uint32_t divisor = 0;
   Store store = Store::kCached;
 };
 
-// Sums of 16-bit floats accumulate in float32 and round once, to nearest even. Integers wrap around; their average truncates
-// towards zero. min and max give NaN when any input is NaN. kAvg sums (and divides by `divisor`).
+// 16-bit floats accumulate in float32 over all sources and round once, to nearest even. Integers wrap around; their
+// average truncates towards zero. TUTTI_AVG sums (and divides by `divisor`). min and max give NaN when any input is
+// NaN, and hold -0 for less than +0. Every NaN result is the same positive quiet NaN. So the result's bits depend
+// neither on the processor nor on the order of two operands. The caller's floating-point modes apply: flushing
+// subnormals to zero on some ranks only would give ranks different bits.
 void reduce(const ReduceArgs& args);
 
 // The plain loop that defines the bits; slow, for tests.

@@ -1,10 +1,11 @@
-// The element operations that define the bits of a reduction. Plain C++ without library calls, so that nvcc can share it; the
-// SIMD kernels compute the same in vectors.
+// The element operations that define the bits of a reduction. Plain C++ without library calls, so that nvcc can share
+// it; the SIMD kernels compute the same in vectors.
 //
 // Rules, the same on every processor:
 // - 16-bit floats are widened to float32, combined there and rounded once, to nearest even.
 // - A NaN result is always the same positive quiet NaN: which NaN an addition passes on differs between processors.
-// - min and max follow IEEE 754-2019 minimum and maximum: NaN wins, and -0 is less than +0. So all operations commute bit by bit.
+// - min and max follow IEEE 754-2019 minimum and maximum: NaN wins, and -0 is less than +0. So all operations commute
+// bit by bit.
 // - Integers wrap around.
 #pragma once
 
@@ -34,7 +35,6 @@ constexpr uint64_t kQuietNan64 = 0x7ff8000000000000;
 TUTTI_HOST_DEVICE inline float quiet_nan(float) { return bits_as<float>(kQuietNan32); }
 TUTTI_HOST_DEVICE inline double quiet_nan(double) { return bits_as<double>(kQuietNan64); }
 
-// ---------------------------------------------------------------------------------------------------------------- elements
 // An element type says how it lies in memory, in which type it is combined, and how to go from one to the other.
 
 template <class T>
@@ -89,8 +89,6 @@ struct Bfloat16 {
     return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 };
-
-// -------------------------------------------------------------------------------------------------------------- operations
 
 // Wide enough that C's promotion to int cannot overflow.
 template <class T>

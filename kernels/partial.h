@@ -15,8 +15,8 @@ constexpr size_t kCacheLine = 64;
 
 inline bool is_line_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kCacheLine == 0; }
 
-// Bytes to write by ordinary stores until a destination is at a cache line: the first destination whose elements ever are.
-// Others take part in streaming only when they have the same offset in their lines.
+// Bytes to write by ordinary stores until a destination is at a cache line: the first destination whose elements ever
+// are. Others take part in streaming only when they have the same offset in their lines.
 inline size_t stream_head(std::span<std::byte* const> destinations, size_t element_size) {
   for (const std::byte* destination : destinations) {
     const size_t head = -reinterpret_cast<uintptr_t>(destination) % kCacheLine;

@@ -1,4 +1,5 @@
-// The loop around the vector operations: alignment, large and small steps, the last bytes. Included once per instruction set.
+// The loop around the vector operations: alignment, large and small steps, the last bytes. Included once per
+// instruction set.
 #if defined(TUTTI_KERNELS_REDUCE_LOOP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_REDUCE_LOOP_INL_H
 #undef TUTTI_KERNELS_REDUCE_LOOP_INL_H
@@ -28,31 +29,29 @@ void reduce_type(const ReduceArgs& args) {
 
 #else
 
-// kSources is the number of sources if it is known when compiling, else 0.
-template <class Element, class Op, size_t kSources>
+template <class Element, class Op>
 class Reduction {
  public:
   HWY_INLINE explicit Reduction(const ReduceArgs& args)
-      : sources_(args.sources.data()),
-        source_count_(kSources ? kSources : args.sources.size()),
+      : sources_(args.sources),
         destinations_(args.destinations),
         end_(args.count * sizeof(typename Element::Storage)),
+        stream_(args.store == Store::kStreaming),
         divisor_(args.divisor) {}
 
-  HWY_INLINE void run_cached() { finish_short(run_long<false>(0), end_); }
-
-  HWY_INLINE void run_streaming() {
-    const size_t head = std::min(stream_head(destinations_, sizeof(typename Element::Storage)), end_);
-    finish_short(0, head);
-    finish_short(run_long<true>(head), end_);
-    hwy::FlushStream();
+  // From byte `begin` on.
+  HWY_INLINE void run(size_t begin) const {
+    finish_short(run_long(begin));
+    if (stream_) hwy::FlushStream();
   }
 
  private:
   using Bytes = hn::ScalableTag<uint8_t>;
   using Bytes16 = hn::FixedTag<uint8_t, 16>;
 
-  HWY_INLINE const uint8_t* source(size_t j, size_t at) const { return reinterpret_cast<const uint8_t*>(sources_[j]) + at; }
+  HWY_INLINE const uint8_t* source(size_t j, size_t at) const {
+    return reinterpret_cast<const uint8_t*>(sources_[j]) + at;
+  }
 
   template <class D8>
   HWY_INLINE static auto load(D8 d8, const uint8_t* from) {
@@ -64,15 +63,15 @@ class Reduction {
     return Vectors<Element>::pack(d8, finish(block, divisor_));
   }
 
-  // Steps of four registers: whole cache lines, and enough independent work to hide latencies. Returns where it stopped.
-  template <bool kStream>
+  // Steps of four registers: whole cache lines, and enough independent work to hide latencies. Returns where it
+  // stopped.
   HWY_INLINE size_t run_long(size_t at) const {
     const Bytes d8;
     constexpr size_t n = hn::MaxLanes(Bytes());
     for (; end_ - at >= 4 * n; at += 4 * n) {
       const uint8_t* from = source(0, at);
       auto a = load(d8, from), b = load(d8, from + n), c = load(d8, from + 2 * n), d = load(d8, from + 3 * n);
-      for (size_t j = 1; j < source_count_; ++j) {
+      for (size_t j = 1; j < sources_.size(); ++j) {
         from = source(j, at);
         a = combine(Op(), a, load(d8, from));
         b = combine(Op(), b, load(d8, from + n));
@@ -82,7 +81,7 @@ class Reduction {
       const auto ra = result(d8, a), rb = result(d8, b), rc = result(d8, c), rd = result(d8, d);
       for (std::byte* destination : destinations_) {
         auto* to = reinterpret_cast<uint8_t*>(destination) + at;
-        if (kStream && is_line_aligned(to)) {
+        if (stream_ && is_line_aligned(to)) {
           hn::Stream(ra, d8, to);
           hn::Stream(rb, d8, to + n);
           hn::Stream(rc, d8, to + 2 * n);
@@ -99,11 +98,11 @@ class Reduction {
   }
 
   template <class D8>
-  HWY_INLINE size_t run_single(D8 d8, size_t at, size_t end) const {
+  HWY_INLINE size_t run_single(D8 d8, size_t at) const {
     constexpr size_t n = hn::MaxLanes(D8());
-    for (; end - at >= n; at += n) {
+    for (; end_ - at >= n; at += n) {
       auto block = load(d8, source(0, at));
-      for (size_t j = 1; j < source_count_; ++j) block = combine(Op(), block, load(d8, source(j, at)));
+      for (size_t j = 1; j < sources_.size(); ++j) block = combine(Op(), block, load(d8, source(j, at)));
       const auto bytes = result(d8, block);
       for (std::byte* destination : destinations_) hn::StoreU(bytes, d8, reinterpret_cast<uint8_t*>(destination) + at);
     }
@@ -111,13 +110,13 @@ class Reduction {
   }
 
   // Less than a long step: single registers, then 16 bytes, then the rest of them.
-  HWY_INLINE void finish_short(size_t at, size_t end) const {
-    at = run_single(Bytes(), at, end);
-    if constexpr (hn::MaxLanes(Bytes()) > 16) at = run_single(Bytes16(), at, end);
-    if (at == end) return;
-    const size_t size = end - at;
+  HWY_INLINE void finish_short(size_t at) const {
+    at = run_single(Bytes(), at);
+    if constexpr (hn::MaxLanes(Bytes()) > 16) at = run_single(Bytes16(), at);
+    if (at == end_) return;
+    const size_t size = end_ - at;
     auto block = load_partial(source(0, at), size);
-    for (size_t j = 1; j < source_count_; ++j) block = combine(Op(), block, load_partial(source(j, at), size));
+    for (size_t j = 1; j < sources_.size(); ++j) block = combine(Op(), block, load_partial(source(j, at), size));
     const Words words = to_words(result(Bytes16(), block));
     for (std::byte* destination : destinations_) {
       store_first_bytes(words, reinterpret_cast<uint8_t*>(destination) + at, size);
@@ -138,24 +137,25 @@ class Reduction {
     return {hn::GetLane(words), hn::GetLane(hn::UpperHalf(hn::FixedTag<uint64_t, 1>(), words))};
   }
 
-  const std::byte* const* sources_;
-  size_t source_count_;
+  std::span<const std::byte* const> sources_;
   std::span<std::byte* const> destinations_;
   size_t end_;  // in bytes, as every position here
+  bool stream_;
   Divisor divisor_;
 };
 
-template <class Element, class Op, size_t kSources>
-HWY_NOINLINE void reduce_sources(const ReduceArgs& args) {
-  Reduction<Element, Op, kSources> reduction(args);
-  if (args.store == Store::kStreaming) return reduction.run_streaming();
-  reduction.run_cached();
-}
-
 template <class Element, class Op>
-HWY_INLINE void reduce_op(const ReduceArgs& args) {
-  if (args.sources.size() == 2) return reduce_sources<Element, Op, 2>(args);
-  reduce_sources<Element, Op, 0>(args);
+HWY_NOINLINE void reduce_op(const ReduceArgs& args) {
+  size_t begin = 0;
+  if (args.store == Store::kStreaming) {
+    constexpr size_t size = sizeof(typename Element::Storage);
+    ReduceArgs head = args;
+    head.count = std::min<uint64_t>(stream_head(args.destinations, size) / size, args.count);
+    head.store = Store::kCached;
+    reduce_op<Element, Op>(head);
+    begin = head.count * size;
+  }
+  Reduction<Element, Op>(args).run(begin);
 }
 
 template <class Element>

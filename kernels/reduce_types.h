@@ -1,4 +1,5 @@
-// One reduction per element type, each dispatched to the instruction set of this processor; reduce() chooses among them.
+// One reduction per element type, each dispatched to the instruction set of this processor; reduce() chooses among
+// them.
 #pragma once
 
 #include "kernels/kernels.h"

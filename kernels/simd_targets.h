@@ -1,6 +1,6 @@
-// Include before any header of Highway: the instruction sets the kernels are compiled for. SSE4, AVX2 and AVX3 (AVX-512 of
-// Skylake) with a plain fallback on x86-64; NEON on aarch64. More would cost compile time and gain nothing: the kernels wait
-// for memory. SVE's vectors have no size, so they cannot be members of a struct.
+// Include before any header of Highway: the instruction sets the kernels are compiled for. SSE4, AVX2 and AVX3 (AVX-512
+// of Skylake) with a plain fallback on x86-64; NEON on aarch64. More would cost compile time and gain nothing: the
+// kernels wait for memory. SVE's vectors have no size, so they cannot be members of a struct.
 #pragma once
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

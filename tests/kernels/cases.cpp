@@ -60,9 +60,10 @@ void fill_with_values(std::span<std::byte> bytes, Datatype datatype, std::mt1993
 }
 
 std::string describe(const ReduceArgs& args) {
-  return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}", name_of(args.datatype),
-                     name_of(args.op), args.count, args.sources.size(), args.destinations.size(), args.divisor,
-                     args.store == Store::kCached ? "cached" : "streaming", kernel_target());
+  return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}",
+                     name_of(args.datatype), name_of(args.op), args.count, args.sources.size(),
+                     args.destinations.size(), args.divisor, args.store == Store::kCached ? "cached" : "streaming",
+                     kernel_target());
 }
 
 }  // namespace tutti

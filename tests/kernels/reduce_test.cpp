@@ -158,7 +158,8 @@ TEST_CASE("all sources may be destinations at once") {
   for_each_target([&] {
     for (const Store store : {Store::kCached, Store::kStreaming}) {
       const Sources sources(TUTTI_BFLOAT16, 5001, 8, random);
-      ReduceArgs args{.datatype = TUTTI_BFLOAT16, .op = TUTTI_SUM, .sources = sources.pointers, .count = 5001, .store = store};
+      ReduceArgs args{
+          .datatype = TUTTI_BFLOAT16, .op = TUTTI_SUM, .sources = sources.pointers, .count = 5001, .store = store};
       const std::vector<std::byte> expected = scalar_result(args);
       std::vector<std::byte*> destinations;
       for (const Source& source : sources.buffers) destinations.push_back(source.data);
@@ -171,7 +172,8 @@ TEST_CASE("all sources may be destinations at once") {
   });
 }
 
-void check_average(const Sources& sources, Datatype datatype, uint64_t count, uint32_t divisor, std::mt19937_64& random) {
+void check_average(const Sources& sources, Datatype datatype, uint64_t count, uint32_t divisor,
+                   std::mt19937_64& random) {
   const ReduceArgs args{
       .datatype = datatype, .op = TUTTI_AVG, .sources = sources.pointers, .count = count, .divisor = divisor};
   const std::vector<std::byte> expected = scalar_result(args);
@@ -185,7 +187,8 @@ TEST_CASE("integer averages truncate towards zero for any divisor") {
     for (uint32_t divisor = 1; divisor <= 300; ++divisor) {
       check_average(sources, datatype, 500, divisor, random);
     }
-    for (const uint32_t divisor : {641u, 32767u, 65535u, 65536u, 65537u, (1u << 31) - 1, 1u << 31, (1u << 31) + 1, UINT32_MAX}) {
+    for (const uint32_t divisor :
+         {641u, 32767u, 65535u, 65536u, 65537u, (1u << 31) - 1, 1u << 31, (1u << 31) + 1, UINT32_MAX}) {
       check_average(sources, datatype, 500, divisor, random);
     }
   }

@@ -1,5 +1,5 @@
-// reduce_scalar() defines the bits, so it is held against arithmetic done another way: float64 and 128-bit integers, and a search
-// among all 16-bit floats instead of a rounding formula.
+// reduce_scalar() defines the bits, so it is held against arithmetic done another way: float64 and 128-bit integers,
+// and a search among all 16-bit floats instead of a rounding formula.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -12,8 +12,6 @@
 
 namespace tutti {
 namespace {
-
-// ------------------------------------------------------------------------------------------------------------ 16-bit floats
 
 struct HalfFormat {
   int exponent_bits;
@@ -86,7 +84,8 @@ void check_stores(HalfFormat format) {
   }
   std::mt19937 random(1);
   for (int i = 0; i < 300'000; ++i) check(ops::bits_as<float>(static_cast<uint32_t>(random())));
-  for (const float number : {0.0f, INFINITY, NAN, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
+  for (const float number :
+       {0.0f, INFINITY, NAN, std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
     check(number);
   }
   CHECK(wrong == 0);
@@ -96,8 +95,6 @@ TEST_CASE("every float16 widens to its value") { check_every_load<ops::Float16>(
 TEST_CASE("every bfloat16 widens to its value") { check_every_load<ops::Bfloat16>(kBfloat16); }
 TEST_CASE("float32 rounds to the nearest float16, ties to even") { check_stores<ops::Float16>(kFloat16); }
 TEST_CASE("float32 rounds to the nearest bfloat16, ties to even") { check_stores<ops::Bfloat16>(kBfloat16); }
-
-// ----------------------------------------------------------------------------------------------------------- whole reductions
 
 __int128 combine_wide(ReduceOp op, __int128 a, __int128 b) {
   switch (op) {
@@ -117,7 +114,8 @@ double combine_wide(ReduceOp op, double a, double b) {
   }
 }
 
-// Of two float32 operands a float64 sum, product or quotient, rounded to float32, is the correctly rounded float32 result.
+// Of two float32 operands a float64 sum, product or quotient, rounded to float32, is the correctly rounded float32
+// result.
 template <class T, class Wide>
 void check_reductions(Datatype datatype, const std::function<T()>& next) {
   constexpr size_t kCount = 2000, kSources = 5;

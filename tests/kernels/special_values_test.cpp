@@ -11,8 +11,8 @@ namespace tutti {
 namespace {
 
 template <class T>
-std::vector<T> reduce_vectors(Datatype datatype, ReduceOp op, const std::vector<std::vector<T>>& inputs, uint32_t divisor,
-                              bool scalar) {
+std::vector<T> reduce_vectors(Datatype datatype, ReduceOp op, const std::vector<std::vector<T>>& inputs,
+                              uint32_t divisor, bool scalar) {
   std::vector<const std::byte*> sources;
   for (const auto& input : inputs) sources.push_back(reinterpret_cast<const std::byte*>(input.data()));
   std::vector<T> result(inputs[0].size());
@@ -54,9 +54,9 @@ std::vector<std::vector<T>> all_pairs(const std::vector<T>& values) {
 }
 
 std::vector<uint32_t> special_float32() {
-  std::vector<uint32_t> values = {0,          1,          0x007fffff, 0x00800000, 0x00800001, 0x33000000, 0x3f7fffff, 0x3f800000,
-                                  0x3f800001, 0x477fefff, 0x477ff000, 0x47800000, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc00000,
-                                  0x7fffffff};
+  std::vector<uint32_t> values = {0,          1,          0x007fffff, 0x00800000, 0x00800001, 0x33000000,
+                                  0x3f7fffff, 0x3f800000, 0x3f800001, 0x477fefff, 0x477ff000, 0x47800000,
+                                  0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff};
   for (size_t i = values.size(); i-- > 0;) values.push_back(values[i] | 0x80000000);
   return values;
 }

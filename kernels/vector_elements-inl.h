@@ -1,0 +1,168 @@
+// The element types of ops.h in vectors. Included once per instruction set, hence no #pragma once.
+//
+// A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, or for 16-bit
+// floats a Pair of float32 vectors.
+#if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
+#undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
+#else
+#define TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
+#endif
+
+#include "kernels/ops.h"
+#include "kernels/simd_targets.h"
+
+#include <hwy/highway.h>
+
+#if !TUTTI_NO_VECTORS
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V>
+struct Pair {
+  V first;
+  V second;
+};
+
+template <class Element>
+struct Vectors;
+
+template <class T>
+struct Vectors<ops::Plain<T>> {
+  template <class D8>
+  HWY_INLINE static auto unpack(D8, hn::VFromD<D8> bytes) {
+    return hn::BitCast(hn::Repartition<T, D8>(), bytes);
+  }
+  template <class D8, class V>
+  HWY_INLINE static auto pack(D8 d8, V block) {
+    return hn::BitCast(d8, block);
+  }
+};
+
+// The even elements lie in the low half of each 32-bit lane, the odd ones in the high half.
+template <>
+struct Vectors<ops::Bfloat16> {
+  template <class D8>
+  HWY_INLINE static auto unpack(D8, hn::VFromD<D8> bytes) {
+    const hn::Repartition<uint32_t, D8> d32;
+    const hn::Repartition<float, D8> df;
+    const auto both = hn::BitCast(d32, bytes);
+    const auto odd = hn::And(both, hn::Set(d32, 0xffff0000u));
+    return Pair<hn::VFromD<decltype(df)>>{hn::BitCast(df, hn::ShiftLeft<16>(both)), hn::BitCast(df, odd)};
+  }
+
+  // Expects finished values, whose only NaN is the one that survives the rounding.
+  template <class D8, class V>
+  HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
+    const hn::Repartition<uint32_t, D8> d32;
+    const auto odd = hn::And(round(d32, block.second), hn::Set(d32, 0xffff0000u));
+    return hn::BitCast(d8, hn::Or(hn::ShiftRight<16>(round(d32, block.first)), odd));
+  }
+
+ private:
+  template <class D32, class V>
+  HWY_INLINE static hn::VFromD<D32> round(D32 d32, V value) {
+    const auto bits = hn::BitCast(d32, value);
+    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
+    return hn::Add(bits, hn::Add(last, hn::Set(d32, 0x7fffu)));
+  }
+};
+
+#if HWY_TARGET == HWY_SSE4
+
+// No conversion instructions: the steps of ops::Float16, for the even and the odd elements.
+template <>
+struct Vectors<ops::Float16> {
+  template <class D8>
+  HWY_INLINE static auto unpack(D8, hn::VFromD<D8> bytes) {
+    const hn::Repartition<uint32_t, D8> d32;
+    const auto both = hn::BitCast(d32, bytes);
+    const auto even = hn::And(both, hn::Set(d32, 0xffffu));
+    return Pair<hn::VFromD<hn::Repartition<float, D8>>>{widen(d32, even), widen(d32, hn::ShiftRight<16>(both))};
+  }
+
+  template <class D8, class V>
+  HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
+    const hn::Repartition<uint32_t, D8> d32;
+    return hn::BitCast(d8, hn::Or(narrow(d32, block.first), hn::ShiftLeft<16>(narrow(d32, block.second))));
+  }
+
+ private:
+  using Scalar = ops::Float16;
+
+  template <class D32>
+  HWY_INLINE static auto widen(D32 d32, hn::VFromD<D32> stored) {
+    const hn::RebindToFloat<D32> df;
+    const auto sign = hn::ShiftLeft<16>(hn::And(stored, hn::Set(d32, 0x8000u)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(stored, hn::Set(d32, 0x7fffu)));
+    const auto offset = hn::Set(d32, Scalar::kSubnormalOffset);
+    const auto small = hn::Sub(hn::BitCast(df, hn::Add(magnitude, offset)), hn::BitCast(df, offset));
+    auto bits = hn::Add(magnitude, hn::Set(d32, Scalar::kExponentOffset));
+    bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x0f7fffffu)), hn::Or(magnitude, hn::Set(d32, 0x7f800000u)),
+                          bits);
+    bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, 0x00800000u)), hn::BitCast(d32, small), bits);
+    return hn::BitCast(df, hn::Or(sign, bits));
+  }
+
+  // Expects finished values, whose only NaN is the positive quiet one.
+  template <class D32, class V>
+  HWY_INLINE static hn::VFromD<D32> narrow(D32 d32, V value) {
+    const hn::RebindToFloat<D32> df;
+    const auto bits = hn::BitCast(d32, value);
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 0x8000u));
+    const auto magnitude = hn::And(bits, hn::Set(d32, 0x7fffffffu));
+    const auto magic = hn::Set(d32, Scalar::kSubnormalMagic);
+    const auto small = hn::Sub(hn::BitCast(d32, hn::Add(hn::BitCast(df, magnitude), hn::BitCast(df, magic))), magic);
+    const auto last = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d32, 1u));
+    const auto rebased = hn::Sub(magnitude, hn::Set(d32, Scalar::kExponentOffset - 0xfff));
+    auto half = hn::ShiftRight<13>(hn::Add(rebased, last));
+    half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, Scalar::kSubnormalOffset)), small, half);
+    half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, Scalar::kFirstTooLarge - 1)), hn::Set(d32, 0x7c00u), half);
+    half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, 0x7e00u), half);
+    return hn::Or(sign, half);
+  }
+};
+
+#else
+
+// The instructions (F16C, NEON) round to nearest even and keep subnormals.
+template <>
+struct Vectors<ops::Float16> {
+  template <class D8>
+  HWY_INLINE static auto unpack(D8, hn::VFromD<D8> bytes) {
+    const hn::Repartition<float, D8> df;
+    const hn::Rebind<hwy::float16_t, decltype(df)> d16;
+    const hn::Half<D8> half;
+    const auto low = hn::BitCast(d16, hn::LowerHalf(half, bytes));
+    const auto high = hn::BitCast(d16, hn::UpperHalf(half, bytes));
+    return Pair<hn::VFromD<decltype(df)>>{hn::PromoteTo(df, low), hn::PromoteTo(df, high)};
+  }
+
+  template <class D8, class V>
+  HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
+    const hn::Rebind<hwy::float16_t, hn::DFromV<V>> d16;
+    const hn::Half<D8> half;
+    const auto low = hn::BitCast(half, hn::DemoteTo(d16, block.first));
+    const auto high = hn::BitCast(half, hn::DemoteTo(d16, block.second));
+    return hn::Combine(d8, high, low);
+  }
+};
+
+#endif
+
+template <class V>
+using Lane = hn::TFromD<hn::DFromV<V>>;
+
+template <class V>
+HWY_INLINE auto as_unsigned(V v) {
+  return hn::BitCast(hn::RebindToUnsigned<hn::DFromV<V>>(), v);
+}
+
+}  // namespace tutti::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // vectors
+#endif  // include guard
