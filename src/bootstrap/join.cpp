@@ -96,6 +96,40 @@ Result<Neighbours> await_neighbours(Channel& meeting_point, int rank, int nranks
   return neighbours;
 }
 
+// Everyone's hello in rank order: what it takes to mend the overlay later.
+Result<std::vector<Hello>> exchange_hellos(Overlay& overlay, const Hello& mine, Deadline deadline) {
+  std::vector<Event> events;
+  std::vector<Bytes> parts = TUTTI_TRY(all_gather(overlay, encode(mine), "addresses", deadline, events));
+  std::vector<Hello> hellos;
+  for (const Bytes& part : parts) hellos.push_back(TUTTI_TRY(decode_hello(part)));
+  return hellos;
+}
+
+// From the neighbours' addresses to a connected overlay.
+Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::vector<Listener> listeners, const JoinOptions& options,
+                               Deadline deadline) {
+  Neighbours neighbours = TUTTI_TRY(await_neighbours(meeting_point, hello.rank, hello.nranks, deadline));
+  auto tls = TUTTI_TRY(TlsContext::create(derive(neighbours.token, "tutti overlay")));
+  Doorman doorman(std::move(listeners), tls.get(), LinkHello{0, hello.rank, neighbours.job, neighbours.token});
+  Result<std::map<int, NewLink>> links = link_up({hello.rank, options.host, neighbours, *tls, doorman, meeting_point}, deadline);
+  if (!links.ok()) {
+    Notice notice{hello.rank, links.status().code(), std::string(links.status().message())};
+    meeting_point.queue(static_cast<uint32_t>(MessageType::kFailed), encode(notice));
+    (void)meeting_point.flush();
+    return std::move(links).status();
+  }
+  Joined joined;
+  joined.job = neighbours.job;
+  joined.token = neighbours.token;
+  joined.overlay = std::make_unique<Overlay>(hello.rank, hello.nranks, std::move(links).value(), options.silence_ms);
+  // Where everyone is everyone's neighbour there is never a gap.
+  if (neighbours.hellos.size() + 1 == static_cast<size_t>(hello.nranks)) return joined;
+  std::vector<Hello> hellos = TUTTI_TRY(exchange_hellos(*joined.overlay, hello, deadline));
+  joined.overlay->mend_with(std::make_unique<Mender>(hello.rank, std::move(hellos), joined.job, joined.token, std::move(tls),
+                                                     std::move(doorman), options.silence_ms));
+  return joined;
+}
+
 Result<Joined> join_alone() {
   Joined joined;
   TUTTI_TRY(random_bytes(joined.token));
@@ -130,20 +164,7 @@ Result<Joined> join(const JoinInfo& info, const Config& config, const JoinOption
   hello.endpoints = TUTTI_TRY(endpoints_of(listeners, config));
   auto tls = TUTTI_TRY(TlsContext::create(id.tls_key()));
   Channel meeting_point = TUTTI_TRY(reach_meeting_point(id, options, *tls, hello, deadline));
-  Joined joined;
-  LinkUp plan{info.rank, options.host, TUTTI_TRY(await_neighbours(meeting_point, info.rank, info.nranks, deadline)), &listeners,
-              &meeting_point};
-  Result<std::map<int, NewLink>> links = link_up(plan, deadline);
-  if (!links.ok()) {
-    Notice notice{info.rank, links.status().code(), std::string(links.status().message())};
-    meeting_point.queue(static_cast<uint32_t>(MessageType::kFailed), encode(notice));
-    (void)meeting_point.flush();
-    return std::move(links).status();
-  }
-  joined.job = plan.neighbours.job;
-  joined.token = plan.neighbours.token;
-  joined.overlay = std::make_unique<Overlay>(info.rank, info.nranks, std::move(links).value(), options.silence_ms);
-  return joined;
+  return connect_overlay(hello, meeting_point, std::move(listeners), options, deadline);
 }
 
 }  // namespace tutti::bootstrap

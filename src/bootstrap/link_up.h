@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "bootstrap/doorman.h"
 #include "bootstrap/messages.h"
-#include "bootstrap/overlay.h"
-#include "bootstrap/sockets.h"
 #include "bootstrap/tls.h"
 
 namespace tutti::bootstrap {
@@ -16,13 +15,14 @@ namespace tutti::bootstrap {
 struct LinkUp {
   int rank = 0;
   HostIdentity host;
-  Neighbours neighbours;
-  std::vector<Listener>* listeners = nullptr;
-  Channel* meeting_point = nullptr;  // watched for a refusal
+  const Neighbours& neighbours;
+  TlsContext& tls;            // with the key of the overlay
+  Doorman& doorman;           // of the listeners that the neighbours know
+  Channel& meeting_point;     // watched for a refusal
 };
 
 // Blocks until every neighbour is connected and the meeting point says that this holds for all ranks. Links whose two ends have
-// one host identity are unix sockets, the others TLS with a key made from the token.
+// one host identity are unix sockets, the others TLS.
 Result<std::map<int, NewLink>> link_up(const LinkUp& plan, Deadline deadline);
 
 // The sentence of a kRefused or kFailed frame.

@@ -34,6 +34,8 @@ enum class MessageType : uint32_t {
   kGoodbye = 23,
   kGoodbyeHeard = 24,
   kBeat = 25,
+  kSuspect = 26,  // a Notice: the rank does not answer; who knows that it left in good order says so
+  kLeft = 27,     // a Notice: the rank left in good order
 };
 
 // Who a process is, as it says when it meets the others: fixed size, and the first fields keep their place in every version.

@@ -20,15 +20,13 @@ Overlay::Overlay(int rank, int nranks, std::map<int, NewLink> links, int64_t sil
   for (auto& [peer, link] : links) links_.emplace(peer, Link{std::move(link.channel), link.over_network, std::move(link.who)});
 }
 
-int Overlay::poll_timeout(int timeout_ms) const {
+Clock::time_point Overlay::next_deadline() const {
   auto next = beat_at_;
   for (const auto& [peer, link] : links_) {
     if (link.beats) next = std::min(next, link.heard_at + std::chrono::milliseconds(silence_ms_));
   }
-  if (next == Clock::time_point::max()) return timeout_ms;
-  auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-  int until_next = static_cast<int>(std::clamp<int64_t>(left, 0, silence_ms_));
-  return timeout_ms < 0 ? until_next : std::min(timeout_ms, until_next);
+  for (const auto& [rank, suspect] : suspects_) next = std::min(next, suspect.deadline.at());
+  return next;
 }
 
 void Overlay::turn(int timeout_ms, int wake_fd) {
@@ -42,23 +40,35 @@ void Overlay::turn(int timeout_ms, int wake_fd) {
     fds.push_back({link.channel.fd(), link.channel.events(), 0});
     peers.push_back(peer);
   }
-  ::poll(fds.data(), fds.size(), broken_.empty() ? poll_timeout(timeout_ms) : 0);
+  auto next = next_deadline();
+  if (mender_) mender_->watch(fds, next);
+  if (!broken_.empty()) timeout_ms = 0;
+  if (next != Clock::time_point::max()) {
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+    int until_next = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+    timeout_ms = timeout_ms < 0 ? until_next : std::min(timeout_ms, until_next);
+  }
+  ::poll(fds.data(), fds.size(), timeout_ms);
   for (size_t i = 0; i < peers.size(); ++i) {
     if (fds[i + 1].revents == 0) continue;
     auto link = links_.find(peers[i]);
     if (link != links_.end()) serve(peers[i], link->second);
   }
   check_beats();
-  // Giving a link up floods the news, which may break further links.
+  give_up_broken();
+  mend();
+}
+
+// Giving a link up floods the news, which may break further links.
+void Overlay::give_up_broken() {
   while (!broken_.empty()) {
     auto [peer, why] = std::move(broken_.back());
     broken_.pop_back();
-    if (!links_.contains(peer)) continue;
-    if (left_.contains(peer)) {
-      close(peer);
-      continue;
-    }
-    std::string who = links_.at(peer).who;
+    auto link = links_.find(peer);
+    if (link == links_.end()) continue;
+    std::string who = link->second.who;
+    links_.erase(link);
+    if (left_.contains(peer)) continue;
     lose(peer, error(Code::kRemote, "rank {} ({}) has died or left without a goodbye: {}", peer, who, why.message()), -1);
   }
 }
@@ -98,13 +108,27 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
       break;
     case MessageType::kAbort:
       if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
-        if (!aborted_.insert(notice->rank).second) return;
+        if (!aborted_.emplace(notice->rank, notice->status()).second) return;
         events_.push_back({Event::Kind::kAbort, notice->rank, notice->status(), 0, {}});
         return flood(MessageType::kAbort, frame.payload, peer);
       }
       break;
     case MessageType::kUser:
       if (Result<Parcel> parcel = decode_parcel(frame.payload); parcel.ok()) return route(std::move(parcel).value());
+      break;
+    case MessageType::kSuspect:
+      if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
+        if (left_.contains(notice->rank)) return flood(MessageType::kLeft, frame.payload, -1);
+        if (suspected_.insert(notice->rank).second) flood(MessageType::kSuspect, frame.payload, peer);
+        return;
+      }
+      break;
+    case MessageType::kLeft:
+      if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
+        suspects_.erase(notice->rank);
+        if (notice->rank != rank_ && left_.insert(notice->rank).second) flood(MessageType::kLeft, frame.payload, peer);
+        return;
+      }
       break;
     case MessageType::kGoodbye:
       left_.insert(peer);
@@ -127,19 +151,19 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
 void Overlay::hear_lost(const Notice& notice, int from) {
   if (notice.rank < 0 || notice.rank >= nranks_ || left_.contains(notice.rank)) return;
   if (notice.rank != rank_) return lose(notice.rank, notice.status(), from);
-  if (!aborted_.insert(rank_).second) return;
-  events_.push_back({Event::Kind::kAbort, from,
-                     error(Code::kRemote, "the other ranks have given this one up: {}", notice.text), 0, {}});
+  Status why = error(Code::kRemote, "the other ranks have given this one up: {}", notice.text);
+  if (!aborted_.emplace(rank_, why).second) return;
+  events_.push_back({Event::Kind::kAbort, from, std::move(why), 0, {}});
 }
 
 void Overlay::lose(int rank, Status why, int heard_from) {
-  if (!lost_.insert(rank).second) return;
-  close(rank);
+  if (!lost_.emplace(rank, why).second) return;
+  links_.erase(rank);
+  suspects_.erase(rank);
+  if (mender_) mender_->forget(rank);
   flood(MessageType::kLost, encode(Notice{rank, why.code(), std::string(why.message())}), heard_from);
   events_.push_back({Event::Kind::kLost, rank, std::move(why), 0, {}});
 }
-
-void Overlay::close(int peer) { links_.erase(peer); }
 
 void Overlay::flood(MessageType type, const Bytes& payload, int except) {
   for (auto& [peer, link] : links_) {
@@ -175,8 +199,9 @@ void Overlay::route(Parcel parcel) {
 }
 
 void Overlay::abort(const Status& why) {
-  if (!aborted_.insert(rank_).second) return;
-  flood(MessageType::kAbort, encode(Notice{rank_, why.ok() ? Code::kAborted : why.code(), std::string(why.message())}), -1);
+  Status told = why.ok() ? error(Code::kAborted, "rank {} aborted", rank_) : why;
+  if (!aborted_.emplace(rank_, told).second) return;
+  flood(MessageType::kAbort, encode(Notice{rank_, told.code(), std::string(told.message())}), -1);
 }
 
 void Overlay::send_beats() {
@@ -202,6 +227,7 @@ void Overlay::check_beats() {
 }
 
 void Overlay::say_goodbye() {
+  leaving_ = true;
   for (auto& [peer, link] : links_) link.channel.queue(static_cast<uint32_t>(MessageType::kGoodbye), {});
 }
 

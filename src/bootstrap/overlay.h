@@ -7,17 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "bootstrap/channel.h"
+#include "bootstrap/mender.h"
 #include "bootstrap/messages.h"
 
 namespace tutti::bootstrap {
-
-// A neighbour's connection as the meeting hands it over.
-struct NewLink {
-  Channel channel;
-  bool over_network = false;
-  std::string who;  // "pid 10 on node7"
-};
 
 struct Event {
   enum class Kind { kLost, kAbort, kMessage };
@@ -32,6 +25,9 @@ class Overlay {
  public:
   // A neighbour on another host counts as lost when nothing was heard from it for `silence_ms`.
   Overlay(int rank, int nranks, std::map<int, NewLink> links, int64_t silence_ms);
+
+  // From now on gaps are mended.
+  void mend_with(std::unique_ptr<Mender> mender) { mender_ = std::move(mender); }
 
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
@@ -76,22 +72,34 @@ class Overlay {
   void hear_lost(const Notice& notice, int from);
   bool is_expected(const Block& block) const;
   void lose(int rank, Status why, int heard_from);
-  void close(int peer);
+  void give_up_broken();
+  void mend();
+  void knock_at_the_next();
+  void suspect(int rank, Status why);
+  void welcome(int rank, NewLink link);
   void check_beats();
-  int poll_timeout(int timeout_ms) const;
+  Clock::time_point next_deadline() const;
 
   const int rank_;
   const int nranks_;
   const int64_t silence_ms_;
   std::map<int, Link> links_;
   std::vector<std::pair<int, Status>> broken_;  // links to give up at the end of the turn
-  std::set<int> lost_;
+  std::map<int, Status> lost_;
   std::set<int> left_;
-  std::set<int> aborted_;
+  std::map<int, Status> aborted_;
+  struct Suspect {
+    Status why;
+    Deadline deadline;  // until which the others may say that it left in good order
+  };
+  std::map<int, Suspect> suspects_;
+  std::set<int> suspected_;  // by any rank
+  std::unique_ptr<Mender> mender_;
   std::map<uint32_t, std::map<int, Bytes>> blocks_;
   std::set<std::pair<uint32_t, int>> here_;
   std::vector<Event> events_;
   uint32_t gather_ = 0;
+  bool leaving_ = false;
   bool beating_ = false;
   Clock::time_point beat_at_ = Clock::time_point::max();
 };

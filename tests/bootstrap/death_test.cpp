@@ -84,6 +84,31 @@ TEST_CASE("every survivor learns of a group whose members had neighbours only am
   check_survivors(32, dead);
 }
 
+TEST_CASE("survivors that are nowhere near each other learn of all the others") {
+  for (const std::set<int>& survivors : {std::set<int>{5, 20}, {0, 31}, {3, 14, 25}, {17}}) {
+    std::set<int> dead;
+    for (int rank = 0; rank < 32; ++rank) {
+      if (!survivors.contains(rank)) dead.insert(rank);
+    }
+    check_survivors(32, dead);
+  }
+}
+
+TEST_CASE("a rank that left in good order is not taken for dead when its neighbours die") {
+  std::vector<Process> job = start_local_job(16);
+  job[8].signal(SIGTERM);
+  REQUIRE(job[8].line() == "left");
+  // All neighbours of rank 8 but 9 and 12 die: the others find its door closed.
+  const std::set<int> dead{7, 6, 4, 0, 10, 5, 3, 2, 1};
+  for (int rank : dead) job[static_cast<size_t>(rank)].signal(SIGKILL);
+  for (int rank : {9, 11, 12, 13, 14, 15}) CHECK(lost_of(job[static_cast<size_t>(rank)], dead.size()) == dead);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  for (int rank : {9, 11, 12, 13, 14, 15}) {
+    job[static_cast<size_t>(rank)].signal(SIGTERM);
+    CHECK(job[static_cast<size_t>(rank)].line() == "left");
+  }
+}
+
 TEST_CASE("a rank that leaves in good order is not lost, and one that dies later still is") {
   std::vector<Process> job = start_local_job(5);
   job[1].signal(SIGTERM);
