@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -46,7 +45,8 @@ TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
 bool Topology::same_process(int a, int b) const {
   const TopologyRank& x = ranks[a];
   const TopologyRank& y = ranks[b];
-  return x.host == y.host && x.pid == y.pid && x.identity.pid_namespace == y.identity.pid_namespace;
+  return x.host == y.host && x.pid == y.pid && x.identity.pid_namespace == y.identity.pid_namespace &&
+         x.identity.user_namespace == y.identity.user_namespace;
 }
 
 TopologyLink Topology::link(int a, int b) const {
@@ -86,39 +86,6 @@ bool Topology::oversubscribed() const {
     size_t cpus = cpu.allowed_cpus.empty() ? static_cast<size_t>(cpu.logical_cpus) : cpu.allowed_cpus.size();
     return cpus > 0 && host.ranks.size() > cpus;
   });
-}
-
-std::vector<LinkClass> link_classes(const Topology& topology) {
-  auto figure_key = [](const Figure& figure) { return std::pair(figure.value, figure.origin); };
-  auto key = [&](const TopologyLink& link) {
-    return std::tuple(link.kind, link.mapped, link.pull, figure_key(link.latency_ns), figure_key(link.bytes_per_s));
-  };
-  std::map<decltype(key(TopologyLink())), LinkClass> classes;
-  auto add = [&](int a, int b, uint64_t pairs) {
-    std::pair<int, int> ends = std::minmax(a, b);
-    TopologyLink link = topology.link(a, b);
-    auto [entry, fresh] = classes.try_emplace(key(link), LinkClass{link, 0, ends.first, ends.second});
-    LinkClass& alike = entry->second;
-    alike.pairs += pairs;
-    std::tie(alike.first_a, alike.first_b) = std::min(std::pair(alike.first_a, alike.first_b), ends);
-  };
-  // Between two hosts all pairs are alike, so one of them stands for all.
-  for (size_t h = 0; h < topology.hosts.size(); ++h) {
-    const std::vector<int>& ranks = topology.hosts[h].ranks;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      for (size_t j = i + 1; j < ranks.size(); ++j) add(ranks[i], ranks[j], 1);
-    }
-    for (size_t g = h + 1; g < topology.hosts.size(); ++g) {
-      const std::vector<int>& others = topology.hosts[g].ranks;
-      add(ranks.front(), others.front(), ranks.size() * others.size());
-    }
-  }
-  std::vector<LinkClass> sorted;
-  for (const auto& [unused, each] : classes) sorted.push_back(each);
-  std::sort(sorted.begin(), sorted.end(), [](const LinkClass& x, const LinkClass& y) {
-    return std::pair(x.first_a, x.first_b) < std::pair(y.first_a, y.first_b);
-  });
-  return sorted;
 }
 
 }  // namespace tutti

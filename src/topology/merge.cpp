@@ -139,7 +139,8 @@ Topology single_host(const Inventory& inventory, int nranks) {
   TUTTI_CHECK(nranks >= 1);
   Topology topology;
   topology.hosts.push_back(host_of(inventory));
-  for (int rank = 0; rank < nranks; ++rank) topology.ranks.push_back(rank_of({inventory, rank + 1}, 0, inventory));
+  TopologyRank rank = rank_of({inventory, 0}, 0, inventory);
+  while (++rank.pid <= nranks) topology.ranks.push_back(rank);
   number_local_ranks(topology);
   return topology;
 }

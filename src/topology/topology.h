@@ -79,7 +79,7 @@ class Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// All links that are alike, in the order of their first pair. Ranks and themselves are left out.
+// All links, those that are alike together, in the order of their first pair. A rank's link to itself is left out.
 struct LinkClass {
   TopologyLink link;
   uint64_t pairs = 0;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "tests/topology/samples.h"
 #include "topology/topology.h"
@@ -104,4 +106,37 @@ TEST_CASE("link classes count every pair once") {
   uint64_t pairs = 0;
   for (const LinkClass& each : classes) pairs += each.pairs;
   CHECK(pairs == 10);
+}
+
+TEST_CASE("link classes are those that all pairs give one by one") {
+  std::mt19937 random(20240607);
+  for (int trial = 0; trial < 200; ++trial) {
+    auto below = [&](unsigned count) { return random() % count; };
+    std::vector<RankFacts> ranks;
+    size_t nranks = 1 + below(12);
+    while (ranks.size() < nranks) {
+      Inventory inventory = host(std::string(1, static_cast<char>('a' + below(3))));
+      inventory.identity.pid_namespace = 20 + below(2);
+      inventory.identity.user_namespace = 30 + below(2);
+      if (inventory.hostname == "c") inventory.costs.tcp_ns.value = 77'000;
+      ranks.push_back(rank(inventory, static_cast<int64_t>(1 + below(3))));
+    }
+    Topology topology = merged(ranks, below(4) == 0 ? "tcp" : "");
+    std::vector<LinkClass> expected;
+    for (int a = 0; a < topology.nranks(); ++a) {
+      for (int b = a + 1; b < topology.nranks(); ++b) {
+        auto same = std::find_if(expected.begin(), expected.end(),
+                                 [&](const LinkClass& each) { return each.link == topology.link(a, b); });
+        if (same == expected.end()) same = expected.insert(same, {topology.link(a, b), 0, a, b});
+        ++same->pairs;
+      }
+    }
+    CHECK(link_classes(topology) == expected);
+  }
+}
+
+TEST_CASE("very many ranks are classified at once") {
+  std::vector<LinkClass> classes = link_classes(single_host(host("a"), 100'000));
+  REQUIRE(classes.size() == 1);
+  CHECK(classes[0].pairs == 4'999'950'000);
 }
