@@ -55,7 +55,15 @@ typedef struct tutti_plan_query {
   int32_t steps;             /* 1: the steps of every rank */
 } tutti_plan_query_t;
 
+/* The choice, its predicted time and the reason. Options of the environment (algorithm, channels, slice_bytes, transport) count
+ * as for a communicator. Blocks at most for reading files. Errors: unknown names suggest the nearest; an algorithm that cannot
+ * run here says why. */
 TUTTI_API tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_format_t format, char** text);
+
+/* Whether the Plan in the file `path` (docs/plans.md) is right: it is parsed, validated, and checked on symbolic values with
+ * every permission that it claims. On success *text describes it for people, with `steps` 1 step by step. Errors name the
+ * file, line and reason, or the rank and step that is wrong. */
+TUTTI_API tutti_status_t tutti_plan_check_file(const char* path, int steps, char** text);
 
 /* What `comm` runs for a call of `count` elements: filled in place, strings have static or communicator lifetime. */
 typedef struct tutti_plan_info {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/shape.h"
+#include "topology/units.h"
 
 namespace tutti {
 namespace {
@@ -30,17 +31,12 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
-std::string text_of(uint64_t ns) {
-  if (ns < 10'000) return fmt::format("{} ns", ns);
-  if (ns < 10'000'000) return fmt::format("{} us", ns / 1000);
-  return fmt::format("{} ms", ns / 1'000'000);
-}
-
 }  // namespace
 
 Work::Work(const Topology& topology, const PlanShape& shape, uint64_t bytes)
     : topology_(topology), shape_(shape), rank_ns_(topology.ranks.size()) {
   for (const TopologyHost& host : topology.hosts) hosts_.push_back(make_host(host, bytes));
+  if (topology.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].copy_bytes_per_s);  // input to output
 }
 
 Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
@@ -62,6 +58,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
     made.copy_bytes_per_s = costs.copy_bytes_per_s.value / crowd * memory_cores;
     made.reduce_bytes_per_s = costs.reduce_bytes_per_s.value / crowd * memory_cores;
   }
+  made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
 }
@@ -81,16 +78,15 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
-    bool copied = payload == Payload::kCopied || payload == Payload::kReferred;
-    if (copied) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
     if (payload == Payload::kStored) receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {
     uint64_t calls_ns = saturating_mul(messages, link.latency_ns.value / kSocketShare);
-    uint64_t stream_ns = ns_for(total_bytes, link.bytes_per_s.value);
-    sender_ns = saturating_add(sender_ns, saturating_add(calls_ns, stream_ns));
-    receiver_ns = saturating_add(receiver_ns, saturating_add(calls_ns, stream_ns));
+    sender_ns = saturating_add(sender_ns, saturating_add(calls_ns, ns_for(total_bytes, sender.socket_bytes_per_s)));
+    receiver_ns = saturating_add(receiver_ns, saturating_add(calls_ns, ns_for(total_bytes, receiver.socket_bytes_per_s)));
   }
   if (topology_.ranks[from].host != topology_.ranks[to].host) sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
+  message_ns_ = std::max(message_ns_, saturating_add(sender_ns, receiver_ns) / messages);
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   hop_ns_ = std::max(hop_ns_, link.latency_ns.value + kMessageNs + std::max(sender.turn_ns, receiver.turn_ns));
@@ -102,7 +98,7 @@ void Work::reduce(int rank, int sources, uint64_t bytes) {
   rank_ns_[rank] = saturating_add(rank_ns_[rank], ns_for(moved, host_of(rank).reduce_bytes_per_s));
 }
 
-Prediction Work::predict(uint64_t hops, uint64_t chunk_bytes, uint64_t fill_slices) const {
+Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t busiest_ns = 0, network_ns = 0;
   std::vector<uint64_t> host_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
@@ -116,15 +112,17 @@ Prediction Work::predict(uint64_t hops, uint64_t chunk_bytes, uint64_t fill_slic
   }
   uint64_t latency_ns = saturating_mul(hops, hop_ns_);
   uint64_t steady_ns = std::max(busiest_ns, network_ns);
-  uint64_t fill_ns = saturating_mul(steady_ns / slices_of(chunk_bytes), fill_slices);
+  uint64_t fill_ns = saturating_mul(message_ns_, fill);
+  uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
-  prediction.ns = std::max<uint64_t>(1, saturating_add(saturating_add(latency_ns, fill_ns), steady_ns));
-  if (latency_ns + fill_ns >= steady_ns) {
-    prediction.bound = fmt::format("latency of {} hops: {}", hops, text_of(latency_ns + fill_ns));
+  prediction.ns = std::max<uint64_t>(1, saturating_add(exposed_ns, steady_ns));
+  auto percent = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<unsigned __int128>(ns) * 100 / prediction.ns); };
+  if (exposed_ns > steady_ns) {
+    prediction.bound = fmt::format("{} % latency of {}", percent(exposed_ns), count_text(hops, "hop"));
   } else if (network_ns > busiest_ns) {
-    prediction.bound = fmt::format("the network: {}", text_of(network_ns));
+    prediction.bound = fmt::format("{} % network traffic", percent(network_ns));
   } else {
-    prediction.bound = fmt::format("copies and reductions: {}", text_of(busiest_ns));
+    prediction.bound = fmt::format("{} % copies and reductions", percent(busiest_ns));
   }
   return prediction;
 }

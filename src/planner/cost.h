@@ -18,7 +18,6 @@ namespace tutti {
 // What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in place.
 enum class Payload : uint8_t {
   kCopied,    // the sender copies it into a slot
-  kReferred,  // the same, but where memory can be pulled no copy is made
   kComputed,  // a reduction stores it straight into the slot
   kStored,    // computed or received, and stored `into` the receiver's output: a copy there
 };
@@ -36,15 +35,16 @@ class Work {
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
 
-  // `hops`: messages that wait for each other one after the other. `fill_slices`: how many slices of a chunk of `chunk_bytes`
-  // pass before all ranks are busy.
-  Prediction predict(uint64_t hops, uint64_t chunk_bytes, uint64_t fill_slices = 0) const;
+  // `hops`: messages that wait for each other one after the other. `fill`: how many of them carry their slice while the ranks
+  // further on have nothing to do yet; elsewhere the ranks' own work covers the way.
+  Prediction predict(uint64_t hops, uint64_t fill = 0) const;
 
  private:
   struct Host {
     uint64_t cpus = 1;
     uint64_t copy_bytes_per_s = 1;    // of one rank, its share of the memory's bandwidth
     uint64_t reduce_bytes_per_s = 1;
+    uint64_t socket_bytes_per_s = 1;  // one core sending or receiving
     uint64_t turn_ns = 0;             // until a waiting rank gets its turn, 0 when each has its own processor
     uint64_t network_bytes_per_s = 1;
     uint64_t network_bytes = 0;
@@ -57,7 +57,8 @@ class Work {
   const PlanShape& shape_;
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
-  uint64_t hop_ns_ = 0;
+  uint64_t hop_ns_ = 0;      // the slowest link's
+  uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
 };
 
 }  // namespace tutti

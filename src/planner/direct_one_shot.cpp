@@ -33,9 +33,9 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   Work work(inputs.topology, shape, bytes);
   for (int rank = 0; rank < n; ++rank) {
     for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, bytes, Payload::kCopied);
-    work.reduce(rank, n, bytes);
+    if (n > 1) work.reduce(rank, n, bytes);
   }
-  return work.predict(n > 1 ? 1 : 0, bytes);
+  return work.predict(n > 1 ? 1 : 0);
 }
 
 }  // namespace

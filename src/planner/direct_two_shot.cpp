@@ -43,12 +43,12 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   Work work(inputs.topology, shape, bytes);
   for (int rank = 0; rank < n; ++rank) {
     for (int i = 1; i < n; ++i) {
-      work.send(rank, (rank + i) % n, part, Payload::kReferred);
+      work.send(rank, (rank + i) % n, part, Payload::kCopied);
       work.send(rank, (rank + i) % n, part, Payload::kStored);
     }
-    work.reduce(rank, n, part);
+    if (n > 1) work.reduce(rank, n, part);
   }
-  return work.predict(n > 1 ? 2 : 0, part);
+  return work.predict(n > 1 ? 2 : 0);
 }
 
 }  // namespace

@@ -111,11 +111,11 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
       height = std::max(height, depth(node, n));
       if (up == 0) continue;
       int above = rank_of(up, n, tree);
-      work.send(rank, above, half, children == 0 ? Payload::kReferred : Payload::kComputed);
+      work.send(rank, above, half, children == 0 ? Payload::kCopied : Payload::kComputed);
       work.send(above, rank, half, Payload::kStored);
     }
   }
-  return work.predict(2 * height, half, 2 * height);
+  return work.predict(2 * height, 2 * height);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "base/types.h"
 #include "plan/plan.h"
@@ -35,6 +36,9 @@ struct Tuning {
   uint64_t max_slice_bytes = 256 * 1024;  // what a staging slot holds
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
+
+// The options "algorithm", "channels", "slice_bytes" and "slot_bytes".
+Tuning tuning_from(const Config& config);
 
 struct Candidate {
   std::string algorithm;
@@ -64,7 +68,7 @@ struct CostInputs {
 };
 struct Prediction {
   uint64_t ns = 0;
-  std::string bound;              // what takes most of it: "memory traffic of rank 0: 3.1 of 3.3 ms"
+  std::string bound;              // what takes most of it: "74 % latency of 3 hops"
 };
 
 // One algorithm: one file in this folder defines one of these, and select.cpp lists it.

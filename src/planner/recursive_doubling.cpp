@@ -72,7 +72,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
   uint64_t hops = exchanges + (core < n ? 2 : 0);
-  return work.predict(hops * work.slices_of(bytes), bytes);
+  return work.predict(hops * work.slices_of(bytes));
 }
 
 }  // namespace

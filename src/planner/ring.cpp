@@ -55,13 +55,13 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   Work work(inputs.topology, shape, bytes);
   for (int rank = 0; rank < n && n > 1; ++rank) {
     int next = (rank + 1) % n;
-    work.send(rank, next, part, Payload::kReferred);
+    work.send(rank, next, part, Payload::kCopied);
     work.send(rank, next, part, Payload::kComputed, n - 2);
     work.send(rank, next, part, Payload::kStored, n - 1);
-    for (int hop = 1; hop < n; ++hop) work.reduce(rank, 2, part);
+    work.reduce(rank, 2, part * (n - 1));
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
-  return work.predict(2 * (n - 1) * work.slices_of(part), part);
+  return work.predict(2 * (n - 1) * work.slices_of(part));
 }
 
 }  // namespace

@@ -5,13 +5,18 @@
 
 #include "base/config.h"
 #include "planner/algorithms.h"
-#include "planner/planner.h"
+#include "planner/shape.h"
+#include "topology/units.h"
 
 namespace tutti {
 namespace {
 
-constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectOneShot, &kDirectTwoShot, &kRing, &kDoubleBinaryTree,
-                                                         &kRecursiveDoubling};
+// In order of preference when predictions are about equal: those first that lose most of their copies when the callers'
+// memory happens to be mapped, which a Plan must not depend on.
+constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectTwoShot, &kDirectOneShot, &kRecursiveDoubling, &kDoubleBinaryTree,
+                                                         &kRing};
+
+constexpr uint64_t kAboutEqualPercent = 10;
 
 constexpr uint64_t kSmallestClassBytes = 64;
 
@@ -22,27 +27,39 @@ Request representative(Request request) {
   return request;
 }
 
-std::string text_of(uint64_t ns) {
-  if (ns < 1'000) return fmt::format("{} ns", ns);
-  if (ns < 1'000'000) return fmt::format("{}.{} us", ns / 1'000, ns / 100 % 10);
-  return fmt::format("{}.{} ms", ns / 1'000'000, ns / 100'000 % 10);
-}
-
 bool ranks_before(const Candidate& a, const Candidate& b) {
   if (a.admitted != b.admitted) return a.admitted;
   return a.admitted && a.predicted_ns < b.predicted_ns;
 }
 
-std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, bool forced) {
-  std::string bound = fmt::format("{}, bound by {}", text_of(chosen.predicted_ns), chosen.reason);
-  if (forced) {
-    const Candidate& best = candidates.front();
-    if (&best == &chosen) return fmt::format("forced by the option \"algorithm\", and the fastest: {}", bound);
-    return fmt::format("forced by the option \"algorithm\": {}; {} would take {}", bound, best.algorithm, text_of(best.predicted_ns));
+// The fastest, or where memory can be mapped the preferred one of those that are about as fast.
+const Candidate& best_of(const std::vector<Candidate>& candidates, bool mapped) {
+  if (!mapped) return candidates.front();
+  uint64_t fastest_ns = candidates.front().predicted_ns;
+  for (const Algorithm* algorithm : kAlgorithms) {
+    for (const Candidate& candidate : candidates) {
+      bool about_equal = candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
+      if (about_equal && candidate.algorithm == algorithm->name) return candidate;
+    }
   }
-  if (candidates.size() < 2 || !candidates[1].admitted) return fmt::format("the only one that can run: {}", bound);
-  const Candidate& next = candidates[1];
-  return fmt::format("fastest: {}; next is {} with {}, bound by {}", bound, next.algorithm, text_of(next.predicted_ns), next.reason);
+  return candidates.front();
+}
+
+std::string described(const Candidate& candidate) {
+  return fmt::format("{} ({}: {})", candidate.algorithm, time_text(candidate.predicted_ns), candidate.reason);
+}
+
+std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, bool forced) {
+  const Candidate& fastest = candidates.front();
+  bool is_fastest = &chosen == &fastest;
+  if (forced && is_fastest) return fmt::format("the user asked for {}, and it is the fastest", described(chosen));
+  if (forced) return fmt::format("the user asked for {}; {} would be faster", described(chosen), described(fastest));
+  if (!is_fastest) {
+    return fmt::format("{} is within {} % of {} and gains more where memory is mapped", described(chosen), kAboutEqualPercent,
+                       described(fastest));
+  }
+  if (candidates.size() < 2 || !candidates[1].admitted) return fmt::format("{} is the only one that can run", described(chosen));
+  return fmt::format("{} is faster than {}", described(chosen), described(candidates[1]));
 }
 
 Status unknown_algorithm(std::string_view name) {
@@ -53,6 +70,22 @@ Status unknown_algorithm(std::string_view name) {
   return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; did you mean \"{}\"?", name, near);
 }
 
+std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
+  std::vector<Candidate> candidates;
+  for (const Algorithm* algorithm : kAlgorithms) {
+    if (algorithm->collective != request.collective) continue;
+    Candidate candidate{std::string(algorithm->name), false, 0, algorithm->admit(topology, request)};
+    if (candidate.reason.empty()) {
+      Prediction prediction = algorithm->predict({topology, request}, algorithm->shape(topology, request, tuning));
+      candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  // Stable: of equals the one listed first.
+  std::stable_sort(candidates.begin(), candidates.end(), ranks_before);
+  return candidates;
+}
+
 }  // namespace
 
 std::span<const Algorithm* const> algorithms() { return kAlgorithms; }
@@ -60,6 +93,15 @@ std::span<const Algorithm* const> algorithms() { return kAlgorithms; }
 const Algorithm* find_algorithm(std::string_view name) {
   auto found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(), [&](auto* each) { return each->name == name; });
   return found == kAlgorithms.end() ? nullptr : *found;
+}
+
+Tuning tuning_from(const Config& config) {
+  Tuning tuning;
+  tuning.algorithm = config.algorithm;
+  tuning.channels = static_cast<int>(config.channels);
+  tuning.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
+  tuning.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;
+  return tuning;
 }
 
 uint64_t size_class_bytes(uint64_t size_bytes) {
@@ -77,22 +119,14 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
 
   Request request = representative(asked);
   Choice choice;
-  for (const Algorithm* algorithm : kAlgorithms) {
-    if (algorithm->collective != request.collective) continue;
-    Candidate candidate{std::string(algorithm->name), false, 0, algorithm->admit(topology, request)};
-    if (candidate.reason.empty()) {
-      Prediction prediction = algorithm->predict({topology, request}, algorithm->shape(topology, request, tuning));
-      candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
-    }
-    choice.candidates.push_back(std::move(candidate));
-  }
-  // Stable: of equals the one listed first.
-  std::stable_sort(choice.candidates.begin(), choice.candidates.end(), ranks_before);
-
-  auto chosen = choice.candidates.begin();
+  choice.candidates = predict_all(topology, request, tuning);
+  auto chosen = choice.candidates.cbegin() + (&best_of(choice.candidates, all_mapped(topology)) - choice.candidates.data());
   if (forced) {
-    chosen = std::find_if(choice.candidates.begin(), choice.candidates.end(), [&](auto& c) { return c.algorithm == tuning.algorithm; });
-    TUTTI_CHECK(chosen != choice.candidates.end());
+    auto asked_for = [&](const Candidate& candidate) { return candidate.algorithm == tuning.algorithm; };
+    chosen = std::find_if(choice.candidates.cbegin(), choice.candidates.cend(), asked_for);
+  }
+  if (chosen == choice.candidates.cend()) {
+    return error(Code::kInvalidUsage, "{} is no algorithm for {}", tuning.algorithm, name_of(request.collective));
   }
   if (!chosen->admitted) {
     return error(Code::kInvalidUsage, "{} cannot run {} here: {}", chosen->algorithm, name_of(request.collective), chosen->reason);

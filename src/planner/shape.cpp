@@ -11,8 +11,6 @@ constexpr uint64_t kSmallestSliceBytes = 16 * 1024;
 constexpr uint64_t kOverlap = 4;  // so many slices per chunk where the chunk is large enough
 constexpr int kMostAllPairsRanks = 128;
 
-bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
-
 uint64_t slice_bytes_for(uint64_t chunk_bytes, const Topology& topology, const Tuning& tuning) {
   uint64_t most = std::max<uint64_t>(64, tuning.max_slice_bytes / 64 * 64);
   if (tuning.slice_bytes > 0) return std::clamp<uint64_t>(ceil_div(tuning.slice_bytes, 64) * 64, 64, most);
@@ -22,6 +20,8 @@ uint64_t slice_bytes_for(uint64_t chunk_bytes, const Topology& topology, const T
 }
 
 }  // namespace
+
+bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
 
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request, const Tuning& tuning,
                       int chunks, int channels) {

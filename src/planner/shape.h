@@ -15,6 +15,9 @@ constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request, const Tuning& tuning,
                       int chunks = 1, int channels = 1);
 
+// Whether every pair of ranks can map each other's memory.
+bool all_mapped(const Topology& topology);
+
 // "" or why not: algorithms where every rank talks to every other.
 std::string admit_all_pairs(const Topology& topology);
 

@@ -1,0 +1,78 @@
+// The C entry points that show plans without a communicator.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "base/config.h"
+#include "core/give_text.h"
+#include "core/guard.h"
+#include "core/report.h"
+#include "discovery/text_file.h"
+#include "discovery/topology_source.h"
+#include "plan/text.h"
+#include "plan/validate.h"
+#include "planner/explain.h"
+#include "planner/planner.h"
+
+namespace tutti {
+namespace {
+
+Result<Request> request_of(const tutti_plan_query_t& query) {
+  if (!is_valid(query.collective)) return error(Code::kInvalidArgument, "collective {} does not exist", static_cast<int>(query.collective));
+  if (!is_valid(query.datatype)) return error(Code::kInvalidArgument, "datatype {} does not exist", static_cast<int>(query.datatype));
+  if (!is_valid(query.op)) return error(Code::kInvalidArgument, "operation {} does not exist", static_cast<int>(query.op));
+  if (query.nranks < 0 || query.nranks > kMaxPlanRanks) {
+    return error(Code::kInvalidArgument, "{} ranks are not possible; the most is {}", query.nranks, kMaxPlanRanks);
+  }
+  Request request;
+  request.collective = query.collective;
+  request.datatype = query.datatype;
+  request.op = query.op;
+  request.count = query.count;
+  if (request.count > uint64_t{1} << 60) return error(Code::kInvalidArgument, "{} elements are more than any memory holds", request.count);
+  return request;
+}
+
+Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** text) {
+  if (given == nullptr || given->struct_size < offsetof(tutti_plan_query_t, count) + sizeof(given->count)) {
+    return error(Code::kInvalidArgument, "tutti_plan_text: the query is NULL or its struct_size is not set");
+  }
+  TUTTI_TRY(check_format(format));
+  tutti_plan_query_t query{};
+  std::memcpy(&query, given, std::min(given->struct_size, sizeof query));
+  Request request = TUTTI_TRY(request_of(query));
+  Config config = TUTTI_TRY(Config::from_environment());
+  Tuning tuning = tuning_from(config);
+  if (query.algorithm != nullptr) tuning.algorithm = query.algorithm;
+  Topology topology = TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
+  Choice choice = TUTTI_TRY(choose(topology, request, tuning));
+  ExplainOptions options{query.explain != 0, query.steps != 0};
+  bool json = format == TUTTI_FORMAT_JSON;
+  return give_text(json ? to_json(topology, request, choice, options) : to_text(topology, request, choice, options), text);
+}
+
+Status check_file(const char* path, bool steps, char** text) {
+  if (path == nullptr || *path == '\0') return Status(Code::kInvalidArgument, "path is empty; name the plan file to check");
+  Config config = TUTTI_TRY(Config::from_environment());
+  std::string json = TUTTI_TRY(read_text_file(path));
+  auto plan = parse_plan(json);
+  if (!plan.ok()) return std::move(plan).status().within(path);
+  TUTTI_TRY(prove(*plan, static_cast<int>(config.slots)).within(fmt::format("{} is no valid plan", path)));
+  const PlanShape& shape = plan->shape();
+  std::string described = fmt::format("{} is a valid plan: {} by \"{}\", {} ranks\n  shape  {}\n  proven with {} slots, in and out of place\n", path,
+                                      name_of(shape.collective), shape.algorithm, shape.nranks, shape_text(shape), config.slots);
+  return give_text(steps ? described + steps_text(*plan) : described, text);
+}
+
+}  // namespace
+}  // namespace tutti
+
+using namespace tutti;
+
+tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_format_t format, char** text) {
+  return report(guarded([&] { return plan_text(query, format, text); }));
+}
+
+tutti_status_t tutti_plan_check_file(const char* path, int steps, char** text) {
+  return report(guarded([&] { return check_file(path, steps != 0, text); }));
+}

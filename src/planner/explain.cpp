@@ -1,0 +1,93 @@
+#include "planner/explain.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "plan/text.h"
+#include "topology/units.h"
+
+namespace tutti {
+namespace {
+
+uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
+  unsigned __int128 rate = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, ns);
+  return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
+}
+
+std::string candidates_text(const Choice& choice, uint64_t class_bytes) {
+  std::string text = fmt::format("\nCandidates, with the time predicted for {}:\n", bytes_text(class_bytes));
+  for (const Candidate& candidate : choice.candidates) {
+    const Algorithm* algorithm = find_algorithm(candidate.algorithm);
+    text += fmt::format("  {:<20}{:>10}   {}\n", candidate.algorithm,
+                        candidate.admitted ? time_text(candidate.predicted_ns) : "rejected", algorithm->summary);
+    text += fmt::format("  {:<20}{:>10}   {}{}\n", "", "", candidate.admitted ? "" : "cannot run: ", candidate.reason);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string shape_text(const PlanShape& shape) {
+  return fmt::format("{}, {}, slices of at most {}; {}, {}", count_text(shape.channels, "channel"), count_text(shape.chunks, "chunk"),
+                     bytes_text(shape.slice_bytes), shape.by_reference ? "buffers may be read in place" : "buffers are copied when sent",
+                     shape.deliver_directly ? "results may be stored directly" : "results are copied on arrival");
+}
+
+std::string steps_text(const Plan& plan) {
+  std::string text;
+  for (int rank = 0; rank < plan.shape().nranks; ++rank) {
+    for (int channel = 0; channel < plan.shape().channels; ++channel) {
+      for (const Section& section : plan.part(rank, channel).sections) {
+        text += fmt::format("\nRank {}, channel {}, {}:\n", rank, channel, section.repeat == Repeat::kOnce ? "once" : "for every slice");
+        for (size_t i = 0; i < section.steps.size(); ++i) text += fmt::format("{:>5}  {}\n", i, to_text(section.steps[i]));
+      }
+    }
+  }
+  return text;
+}
+
+std::string to_text(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options) {
+  const PlanShape& shape = choice.plan.shape();
+  std::string text = fmt::format("{} of {} ({} {}), {}, {} on {}\n", name_of(request.collective), bytes_text(request.size_bytes()),
+                                 request.count, name_of(request.datatype), name_of(request.op),
+                                 count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
+  text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(shape.algorithm)->summary);
+  uint64_t class_bytes = size_class_bytes(request.size_bytes());
+  text += fmt::format("  predicted  {} ({}){}\n", time_text(choice.predicted_ns), rate_text(bytes_per_s(class_bytes, choice.predicted_ns)),
+                      class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
+  text += fmt::format("  shape      {}\n", shape_text(shape));
+  text += fmt::format("  why        {}\n", choice.reason);
+  if (options.candidates) text += candidates_text(choice, class_bytes);
+  if (options.steps) text += steps_text(choice.plan);
+  return text;
+}
+
+std::string to_json(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options) {
+  using Json = nlohmann::ordered_json;
+  Json candidates = Json::array();
+  for (const Candidate& candidate : choice.candidates) {
+    Json entry = {{"algorithm", candidate.algorithm}, {"admitted", candidate.admitted}};
+    if (candidate.admitted) entry["predicted_ns"] = candidate.predicted_ns;
+    entry["reason"] = candidate.reason;
+    candidates.push_back(std::move(entry));
+  }
+  Json json = {{"format", "tutti.choice"},
+               {"version", 1},
+               {"request",
+                {{"collective", name_of(request.collective)},
+                 {"datatype", name_of(request.datatype)},
+                 {"op", name_of(request.op)},
+                 {"count", request.count},
+                 {"size_bytes", request.size_bytes()}}},
+               {"size_class_bytes", size_class_bytes(request.size_bytes())},
+               {"nranks", topology.nranks()},
+               {"hosts", topology.hosts.size()},
+               {"algorithm", choice.plan.shape().algorithm},
+               {"predicted_ns", choice.predicted_ns},
+               {"reason", choice.reason},
+               {"candidates", std::move(candidates)},
+               {"plan", Json::parse(to_json(choice.plan, options.steps))}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tutti

@@ -1,0 +1,190 @@
+#include <catch2/catch.hpp>
+
+#include <chrono>
+
+#include "planner/explain.h"
+#include "planner/planner.h"
+#include "planner/topologies.h"
+
+namespace tutti {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Request bytes(uint64_t size_bytes) {
+  Request request;
+  request.count = size_bytes / 4;
+  return request;
+}
+
+Choice must_choose(const Topology& topology, const Request& request, const Tuning& tuning = {}) {
+  Result<Choice> choice = choose(topology, request, tuning);
+  REQUIRE(choice.ok());
+  return std::move(choice).value();
+}
+
+std::string name_chosen(const Topology& topology, uint64_t size_bytes) {
+  return must_choose(topology, bytes(size_bytes)).plan.shape().algorithm;
+}
+
+uint64_t predicted(const Choice& choice, std::string_view algorithm) {
+  for (const Candidate& candidate : choice.candidates) {
+    if (candidate.algorithm == algorithm) return candidate.predicted_ns;
+  }
+  return 0;
+}
+
+TEST_CASE("choosing is a pure function") {
+  Topology topology = test::make_topology(3, 5, 2);
+  for (uint64_t size_bytes : {8, 5000, 1 << 20, 1 << 28}) {
+    Choice a = must_choose(topology, bytes(size_bytes)), b = must_choose(topology, bytes(size_bytes));
+    REQUIRE(a.plan.digest() == b.plan.digest());
+    REQUIRE(a.predicted_ns == b.predicted_ns);
+    REQUIRE(a.reason == b.reason);
+  }
+}
+
+TEST_CASE("all counts of a size class get the same plan") {
+  Topology topology = test::make_topology(1, 4);
+  for (uint64_t size_bytes = 64; size_bytes <= (1 << 24); size_bytes *= 2) {
+    uint64_t digest = must_choose(topology, bytes(size_bytes)).plan.digest();
+    REQUIRE(must_choose(topology, bytes(size_bytes / 2 + 4)).plan.digest() == digest);
+    REQUIRE(must_choose(topology, bytes(size_bytes - size_bytes / 4)).plan.digest() == digest);
+  }
+}
+
+TEST_CASE("size classes are powers of two that hold their sizes") {
+  REQUIRE(size_class_bytes(0) == 64);
+  REQUIRE(size_class_bytes(64) == 64);
+  REQUIRE(size_class_bytes(65) == 128);
+  REQUIRE(size_class_bytes(uint64_t{1} << 63) == uint64_t{1} << 63);
+  REQUIRE(size_class_bytes((uint64_t{1} << 63) + 1) == UINT64_MAX);
+  for (uint64_t size = 1; size < 100000; size = size * 3 + 1) {
+    uint64_t size_class = size_class_bytes(size);
+    REQUIRE(size_class >= size);
+    REQUIRE((size_class == 64 || size_class / 2 < size));
+  }
+}
+
+TEST_CASE("small messages take few hops, large ones little traffic") {
+  for (int nranks : {2, 3, 4, 8}) {
+    std::string small = name_chosen(test::make_topology(1, nranks), 8);
+    CHECK((small == "direct_one_shot" || small == "recursive_doubling"));
+    CHECK(name_chosen(test::make_topology(1, nranks), 64 << 20) == "direct_two_shot");
+  }
+  Topology cluster = test::make_topology(64, 8);
+  CHECK(name_chosen(cluster, 8) == "recursive_doubling");
+  std::string large = name_chosen(cluster, uint64_t{1} << 30);
+  CHECK((large == "ring" || large == "double_binary_tree"));
+}
+
+TEST_CASE("a ring crosses each host's network once where all pairs would cross it for every rank") {
+  Choice choice = must_choose(test::make_topology(4, 8), bytes(256 << 20));
+  CHECK(predicted(choice, "ring") * 2 < predicted(choice, "direct_two_shot"));
+  CHECK_THAT(choice.reason, Contains("network traffic"));
+}
+
+TEST_CASE("ranks that share a processor take turns") {
+  for (uint64_t size_bytes : {64, 1 << 20, 64 << 20}) {
+    Choice roomy = must_choose(test::make_topology(1, 8, 8), bytes(size_bytes));
+    Choice crowded = must_choose(test::make_topology(1, 8, 2), bytes(size_bytes));
+    for (const Candidate& candidate : roomy.candidates) {
+      CHECK(predicted(crowded, candidate.algorithm) > candidate.predicted_ns);
+    }
+  }
+}
+
+TEST_CASE("candidates come fastest first, and those not admitted last, with the reason") {
+  Choice choice = must_choose(test::make_topology(1, 200), bytes(1 << 20));
+  REQUIRE(choice.candidates.size() == algorithms().size());
+  for (size_t i = 1; i < choice.candidates.size(); ++i) {
+    const Candidate& before = choice.candidates[i - 1];
+    const Candidate& candidate = choice.candidates[i];
+    CHECK_FALSE(candidate.reason.empty());
+    CHECK(before.admitted >= candidate.admitted);
+    if (candidate.admitted) CHECK(before.predicted_ns <= candidate.predicted_ns);
+  }
+  CHECK_FALSE(choice.candidates.back().admitted);
+  CHECK_THAT(choice.candidates.back().reason, Contains("199 ranks"));
+}
+
+TEST_CASE("every size and number of ranks has a choice that can be predicted") {
+  for (int nranks = 1; nranks <= 16; ++nranks) {
+    for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 31, uint64_t{1} << 60}) {
+      Request request;
+      request.count = count;
+      Choice choice = must_choose(test::make_topology(1, nranks), request);
+      CHECK(choice.predicted_ns > 0);
+      CHECK(choice.plan.shape().nranks == nranks);
+      CHECK(choice.plan.shape().slice_bytes % 64 == 0);
+    }
+  }
+}
+
+TEST_CASE("the user's wishes are followed or refused with a reason") {
+  Topology topology = test::make_topology(1, 200);
+  Tuning tuning;
+  tuning.algorithm = "ring";
+  tuning.channels = 3;
+  tuning.slice_bytes = 100;
+  PlanShape shape = must_choose(topology, bytes(1 << 20), tuning).plan.shape();
+  CHECK(shape.algorithm == "ring");
+  CHECK(shape.channels == 3);
+  CHECK(shape.slice_bytes == 128);
+  tuning.slice_bytes = 1 << 30;
+  CHECK(must_choose(topology, bytes(1 << 20), tuning).plan.shape().slice_bytes == tuning.max_slice_bytes);
+  tuning.algorithm = "double_binary_tree";
+  CHECK(must_choose(topology, bytes(1 << 20), tuning).plan.shape().channels == 4);
+
+  auto refusal = [&](const std::string& algorithm) {
+    tuning.algorithm = algorithm;
+    return std::string(choose(topology, bytes(1 << 20), tuning).status().message());
+  };
+  CHECK_THAT(refusal("rnig"), Contains("did you mean \"ring\"?"));
+  CHECK_THAT(refusal("something else"), Contains("there are direct_two_shot, "));
+  CHECK_THAT(refusal("direct_one_shot"), Contains("direct_one_shot cannot run all_reduce here: every rank would hold a link"));
+  CHECK_THAT(std::string(choose(Topology(), bytes(8), {}).status().message()), Contains("without ranks"));
+}
+
+TEST_CASE("the reason names the runner-up and what bounds the time") {
+  Choice choice = must_choose(test::make_topology(1, 8), bytes(64));
+  CHECK_THAT(choice.reason, Contains(choice.plan.shape().algorithm) && Contains(" % ") && Contains(choice.candidates[1].algorithm));
+  Tuning tuning;
+  tuning.algorithm = "ring";
+  choice = must_choose(test::make_topology(1, 8), bytes(64), tuning);
+  CHECK_THAT(choice.reason, Contains("the user asked for ring") && Contains("would be faster"));
+}
+
+TEST_CASE("a thousand ranks are planned without visiting all pairs") {
+  Topology cluster = test::make_topology(125, 8);
+  // Counted, not timed: what one rank generates is linear in its own steps.
+  for (const Algorithm* algorithm : algorithms()) {
+    PlanShape shape = algorithm->shape(cluster, bytes(1 << 20), {});
+    for (int rank : {0, 1, 511, 999}) {
+      size_t steps = 0;
+      for (int channel = 0; channel < shape.channels; ++channel) {
+        for (const Section& section : algorithm->generate(shape, rank, channel).sections) steps += section.steps.size();
+      }
+      INFO(algorithm->name << ", rank " << rank);
+      CHECK(steps > 0);
+      CHECK(steps <= 5 * 1000);
+    }
+  }
+  Choice choice = must_choose(cluster, bytes(1 << 20));
+  CHECK(choice.plan.part(999, 0).sections.size() == 1);
+}
+
+TEST_CASE("explanations name the choice, its shape and every candidate") {
+  Topology topology = test::make_topology(1, 8);
+  Request request = bytes(1 << 20);
+  Choice choice = must_choose(topology, request);
+  std::string text = to_text(topology, request, choice, {.candidates = true, .steps = true});
+  CHECK_THAT(text, Contains("all_reduce of 1 MiB (262144 float32), sum, 8 ranks on 1 host"));
+  for (const Algorithm* algorithm : algorithms()) CHECK_THAT(text, Contains(std::string(algorithm->name)));
+  CHECK_THAT(text, Contains("Rank 7, channel 0, for every slice:") && Contains("put output[7] -> rank 0 (into output[7]), lag 1"));
+  std::string json = to_json(topology, request, choice, {});
+  CHECK_THAT(json, Contains("\"format\": \"tutti.choice\"") && Contains("\"predicted_ns\"") && !Contains("\"parts\""));
+}
+
+}  // namespace
+}  // namespace tutti
