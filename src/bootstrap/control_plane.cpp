@@ -84,9 +84,9 @@ class OverlayControlPlane final : public ControlPlane {
   void run() {
     overlay_.send_beats();
     while (obey()) {
-      overlay_.turn(-1, wake_.get());
-      for (Event& event : overlay_.take_events()) events_.push_back(std::move(event));
+      // Before sleeping: obeying may have made events too, such as a message of this rank to itself.
       deliver();
+      overlay_.turn(-1, wake_.get());
     }
   }
 
@@ -113,9 +113,11 @@ class OverlayControlPlane final : public ControlPlane {
   void say_goodbye(Deadline deadline) {
     overlay_.say_goodbye();
     while (!overlay_.goodbye_heard() && !deadline.passed()) overlay_.turn(deadline.left_ms(), -1);
+    overlay_.close();
   }
 
   void deliver() {
+    for (Event& event : overlay_.take_events()) events_.push_back(std::move(event));
     for (Event& event : std::exchange(events_, {})) {
       switch (event.kind) {
         case Event::Kind::kLost:

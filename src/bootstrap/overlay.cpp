@@ -39,6 +39,7 @@ void Overlay::turn(int timeout_ms, int wake_fd) {
   for (const auto& [peer, link] : links_) {
     fds.push_back({link.channel.fd(), link.channel.events(), 0});
     peers.push_back(peer);
+    if (link.fresh) timeout_ms = 0;
   }
   auto next = next_deadline();
   if (mender_) mender_->watch(fds, next);
@@ -50,9 +51,10 @@ void Overlay::turn(int timeout_ms, int wake_fd) {
   }
   ::poll(fds.data(), fds.size(), timeout_ms);
   for (size_t i = 0; i < peers.size(); ++i) {
-    if (fds[i + 1].revents == 0) continue;
     auto link = links_.find(peers[i]);
-    if (link != links_.end()) serve(peers[i], link->second);
+    if (link == links_.end() || (fds[i + 1].revents == 0 && !link->second.fresh)) continue;
+    link->second.fresh = false;
+    serve(peers[i], link->second);
   }
   check_beats();
   give_up_broken();

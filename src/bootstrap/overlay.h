@@ -45,6 +45,11 @@ class Overlay {
   void say_goodbye();
   // Every neighbour that still lives has heard the goodbye.
   bool goodbye_heard() const;
+  // Closes every connection.
+  void close() {
+    links_.clear();
+    mender_.reset();
+  }
 
   // For all_gather: begins the next one, which forgets the blocks of the last.
   uint32_t begin_gather();
@@ -60,6 +65,7 @@ class Overlay {
     Channel channel;
     bool over_network = false;
     std::string who;
+    bool fresh = true;           // not served yet: the channel may have read ahead while the link was made
     bool goodbye_heard = false;  // the peer has heard ours
     bool beats = false;          // the peer has begun to send beats
     Clock::time_point heard_at = Clock::now();
