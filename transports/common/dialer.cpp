@@ -15,7 +15,7 @@ constexpr int kGraceMs = 20;   // for a preferred address, once another one is p
 
 class Attempt {
  public:
-  Attempt(const LinkIdentity& self, int peer, const Candidate& candidate, const std::function<Status(int)>& admit)
+  Attempt(const LinkIdentity& self, int peer, const DialTarget& candidate, const std::function<Status(int)>& admit)
       : self_(self), peer_(peer), candidate_(candidate), admit_(admit) {}
 
   bool running() const { return failure_.ok() && !proven_; }
@@ -78,7 +78,7 @@ class Attempt {
 
   const LinkIdentity& self_;
   const int peer_;
-  const Candidate& candidate_;
+  const DialTarget& candidate_;
   const std::function<Status(int)>& admit_;
   Fd fd_;
   std::unique_ptr<Handshake> handshake_;
@@ -103,11 +103,11 @@ Status no_answer(const std::vector<Attempt>& attempts, Code code) {
 
 }  // namespace
 
-Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const Candidate> candidates,
+Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const DialTarget> candidates,
                 const std::function<Status(int fd)>& admit, Deadline deadline, const std::function<bool()>& give_up) {
   std::vector<Attempt> attempts;
   attempts.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) attempts.emplace_back(self, peer, candidate, admit).advance(false);
+  for (const DialTarget& candidate : candidates) attempts.emplace_back(self, peer, candidate, admit).advance(false);
   Deadline grace = Deadline::never();
   while (true) {
     bool any_proven = std::any_of(attempts.begin(), attempts.end(), [](auto& a) { return a.proven(); });

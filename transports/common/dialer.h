@@ -21,7 +21,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-struct Candidate {
+struct DialTarget {
   SocketAddress address;
   SocketAddress source;       // bound before connecting; size 0: the kernel chooses
   int type = SOCK_STREAM;
@@ -30,7 +30,7 @@ struct Candidate {
 
 // `candidates` are in order of preference. `admit` looks at every connection before a byte is sent. Errors: kTimeout or
 // kRemote, with what happened at each address; kAborted when `give_up` (looked at every 50 ms) says so.
-Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const Candidate> candidates,
+Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const DialTarget> candidates,
                 const std::function<Status(int fd)>& admit, Deadline deadline, const std::function<bool()>& give_up);
 
 }  // namespace tutti

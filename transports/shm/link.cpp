@@ -11,11 +11,11 @@
 namespace tutti {
 namespace {
 
-Candidate candidate_of(std::string_view name) {
+DialTarget candidate_of(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data(), name.size());
-  Candidate candidate;
+  DialTarget candidate;
   candidate.type = SOCK_SEQPACKET;
   candidate.text = fmt::format("unix socket @{}", name);
   std::memcpy(&candidate.address.storage, &address, sizeof address);
@@ -63,7 +63,7 @@ Status ShmLink::try_connect(std::span<const std::byte> peer_address, Deadline de
 Result<Fd> ShmLink::find_peer(std::span<const std::byte> peer_address, Deadline deadline) {
   auto give_up = [this] { return state_.aborted(); };
   if (accepts()) return shared_.acceptor->take(peer(), deadline, give_up);
-  const Candidate candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
+  const DialTarget candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
   return dial(shared_.identity, peer(), std::span(&candidate, 1), check_same_user, deadline, give_up);
 }
 

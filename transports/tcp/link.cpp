@@ -31,17 +31,17 @@ void tune(int socket) {
 
 // Everything to try: on one host its loopback addresses first, else what is not loopback; a link-local address through each
 // interface of ours.
-std::vector<Candidate> candidates_for(const TcpHost& peer, const TcpShared& shared) {
+std::vector<DialTarget> candidates_for(const TcpHost& peer, const TcpShared& shared) {
   bool same_host = peer.host == shared.host.host;
   std::vector<TcpAddress> targets;
   std::copy_if(peer.addresses.begin(), peer.addresses.end(), std::back_inserter(targets),
                [&](const TcpAddress& a) { return same_host || !a.loopback; });
   std::stable_partition(targets.begin(), targets.end(), [](const TcpAddress& a) { return a.loopback; });
-  std::vector<Candidate> candidates;
+  std::vector<DialTarget> candidates;
   for (const TcpAddress& target : targets) {
     bool scoped = target.link_local && target.family == TcpAddress::Family::kIpv6;
     auto add = [&](uint32_t scope, const TcpAddress* source) {
-      Candidate candidate;
+      DialTarget candidate;
       candidate.address = socket_address(target, scope);
       if (source != nullptr) candidate.source = socket_address(*source, scope);
       candidate.text = to_text(target);
