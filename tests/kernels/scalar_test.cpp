@@ -98,7 +98,8 @@ TEST_CASE("float32 rounds to the nearest bfloat16, ties to even") { check_stores
 
 __int128 combine_wide(ReduceOp op, __int128 a, __int128 b) {
   switch (op) {
-    case TUTTI_PROD: return a * b;
+    case TUTTI_PROD:
+      return static_cast<__int128>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
     case TUTTI_MIN: return std::min(a, b);
     case TUTTI_MAX: return std::max(a, b);
     default: return a + b;
