@@ -79,12 +79,8 @@ void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std:
       "  tutti plan all_reduce --bytes 64M --ranks 8 --explain");
   add_run(app, std::move(after_dashes));
   add_bench(app, arguments);
-#ifdef TUTTI_HAS_topo
   add_topo(app);
-#endif
-#ifdef TUTTI_HAS_plan
   add_plan(app);
-#endif
   app.add_subcommand("options", "List all options (TUTTI_* variables) with meaning and current value")
       ->callback(print_options);
   app.add_subcommand("version", "Print the library's version")->callback(print_version);

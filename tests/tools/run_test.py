@@ -261,6 +261,15 @@ class Orphans(ToolTest):
         process.kill()
         self.eventually(lambda: not self.living(), "every process ends")
 
+    def test_do_not_remain_when_launcher_and_keeper_are_killed_at_once(self):
+        process = self.start("run", "-n", 4, "sh", "-c", "echo ready; exec sleep 1000")
+        self.expect_lines(process, 4)
+        keeper = self.keeper_of(process)
+        process.send_signal(signal.SIGSTOP)  # it is not to help
+        os.kill(keeper, signal.SIGKILL)
+        process.kill()
+        self.eventually(lambda: not self.living(), "every rank ends")
+
     def test_do_not_remain_when_a_rank_fails(self):
         process = self.started(3, "--grace", 0.1, then="sys.exit(5 if os.environ['TUTTI_RANK'] == '2' else time.sleep(1000))")
         process.send_signal(signal.SIGUSR1)
@@ -286,7 +295,7 @@ class Orphans(ToolTest):
 
     def test_among_stopped_ranks_are_ended_too(self):
         script = "if test $TUTTI_RANK = 0; then kill -STOP $$; else sleep 0.3; exit 4; fi"
-        self.assertEqual(self.tutti("run", "-n", 2, "--", "sh", "-c", script).returncode, 4)
+        self.assertEqual(self.tutti("run", "-n", 2, "--grace", 1000, "--", "sh", "-c", script).returncode, 4)
 
 
 if __name__ == "__main__":
