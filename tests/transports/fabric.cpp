@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "transports/fault/fault.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
@@ -21,6 +22,12 @@ Factory Shm::make() {
 
 Factory Tcp::make() {
   return [](const TransportContext& context) { return make_tcp_transport(context); };
+}
+
+Factory Hostile::make() {
+  return [inner = Tcp::make()](const TransportContext& context) {
+    return make_fault_transport(inner(context), {.seed = 11, .hold_chance = 0.2, .full_chance = 0.2});
+  };
 }
 
 std::vector<std::byte> token_of(int seed) { return pattern(32, static_cast<uint64_t>(seed)); }

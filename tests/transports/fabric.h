@@ -28,6 +28,10 @@ struct Shm {
 struct Tcp {
   static Factory make();
 };
+// What the interface allows, at its worst: puts held back, and kFull without need.
+struct Hostile {
+  static Factory make();
+};
 
 inline constexpr int64_t kPatienceMs = 20'000;  // far beyond what anything here takes
 

@@ -6,5 +6,5 @@
 #include "transports/fabric.h"
 
 namespace tutti::test {
-using Implementations = std::tuple<Loopback, Shm, Tcp>;
+using Implementations = std::tuple<Loopback, Shm, Tcp, Hostile>;
 }

@@ -1,21 +1,12 @@
 // What every transport must do about meeting, sharing, sleeping and leaving. Runs on all of them.
-#include <catch2/catch.hpp>
-
+#include <algorithm>
 #include <thread>
 
+#include "transports/checks.h"
 #include "transports/implementations.h"
 
 namespace tutti::test {
 namespace {
-
-void check_ok(const Status& status) {
-  INFO(status.message());
-  CHECK(status.ok());
-}
-
-void check_all_ok(const std::vector<Status>& statuses) {
-  for (const auto& status : statuses) check_ok(status);
-}
 
 // Sleeps in poll(2) until woken and returns the status of the Link's next poll().
 Status sleep_once(Link& link) {
@@ -34,17 +25,24 @@ TEMPLATE_LIST_TEST_CASE("every pair of ranks links and talks", "", Implementatio
   int n = GENERATE(2, 3, 4, 7);
   Job job(TestType::make(), n, 64 * 64);
   check_ok(job.status());
+  std::atomic<int> finished{0};
   auto statuses = on_threads(n, [&](int rank) -> Status {
+    std::vector<int> peers;
+    std::vector<Link*> links;
     for (int peer = 0; peer < n; ++peer) {
       if (peer == rank) continue;
-      TUTTI_TRY(signal(job.link(rank, peer), job.slice(rank, peer, rank * 64), Line{{1, static_cast<uint64_t>(rank)}}));
-    }
-    for (int peer = 0; peer < n; ++peer) {
-      if (peer == rank) continue;
-      TUTTI_TRY(await(job.link(rank, peer), job.window(rank).line(peer * 64), 1));
       if (job.link(rank, peer).peer() != peer) return error(Code::kInternal, "the link names another peer");
+      peers.push_back(peer);
+      links.push_back(&job.link(rank, peer));
+      TUTTI_TRY(signal(*links.back(), job.slice(rank, peer, rank * 64), Line{{1, static_cast<uint64_t>(rank)}}));
     }
-    return {};
+    auto arrived = [&](int peer) {
+      const Line* line = job.window(rank).line(peer * 64);
+      return counter_of(line) == 1 && line->words[1] == static_cast<uint64_t>(peer);
+    };
+    TUTTI_TRY(await_until([&] { return std::all_of(peers.begin(), peers.end(), arrived); }, links));
+    ++finished;  // but go on: what this rank has sent may still be under way
+    return await_until([&] { return finished == n; }, links);
   });
   check_all_ok(statuses);
 }
@@ -86,6 +84,7 @@ TEMPLATE_LIST_TEST_CASE("a rank that goes to sleep misses no wake-up", "", Imple
   constexpr uint64_t kTurns = 4000;
   Job job(TestType::make(), 2, 4096);
   check_ok(job.status());
+  std::atomic<int> finished{0};
   auto statuses = on_threads(2, [&](int rank) -> Status {
     Link& link = job.link(rank, 1 - rank);
     for (uint64_t turn = 1; turn <= kTurns; ++turn) {
@@ -93,7 +92,8 @@ TEMPLATE_LIST_TEST_CASE("a rank that goes to sleep misses no wake-up", "", Imple
       TUTTI_TRY(await_asleep(link, job.window(rank).line(0), turn));
       if (rank == 1) TUTTI_TRY(signal(link, job.slice(1, 0, 0), Line{{turn}}));
     }
-    return {};
+    ++finished;
+    return await_until([&] { return finished == 2; }, {&link});
   });
   check_all_ok(statuses);
 }
@@ -101,12 +101,14 @@ TEMPLATE_LIST_TEST_CASE("a rank that goes to sleep misses no wake-up", "", Imple
 TEMPLATE_LIST_TEST_CASE("a sleeping rank is woken by any of its links", "", Implementations) {
   Job job(TestType::make(), 3, 4096);
   check_ok(job.status());
+  std::atomic<int> finished{0};
   auto statuses = on_threads(3, [&](int rank) -> Status {
     if (rank != 0) {
       for (uint64_t turn = 1; turn <= 200; ++turn) {
         TUTTI_TRY(signal(job.link(rank, 0), job.slice(rank, 0, rank * 64), Line{{turn}}));
         TUTTI_TRY(await_asleep(job.link(rank, 0), job.window(rank).line(0), turn));
       }
+      ++finished;
       return {};
     }
     uint64_t answered[3] = {};
@@ -127,7 +129,7 @@ TEMPLATE_LIST_TEST_CASE("a sleeping rank is woken by any of its links", "", Impl
         TUTTI_TRY(signal(job.link(0, peer), job.slice(0, peer, 0), Line{{++answered[peer]}}));
       }
     }
-    return {};
+    return await_until([&] { return finished == 2; }, {&job.link(0, 1), &job.link(0, 2)});
   });
   check_all_ok(statuses);
 }
@@ -139,7 +141,8 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
   job.node(1).transport->ring();
   for (uint64_t turn = 1; turn <= 3; ++turn) {
     check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{turn}}));
-    check_ok(await(job.link(1, 0), job.window(1).line(0), turn));
+    auto arrived = [&] { return counter_of(job.window(1).line(0)) == turn; };
+    check_ok(await_until(arrived, {&job.link(0, 1), &job.link(1, 0)}));
     WaitSet waits;
     job.link(1, 0).arm(waits);
     job.node(1).transport->ring();
