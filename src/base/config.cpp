@@ -215,8 +215,10 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
         row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
       }
     }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    // A beginning counts as nearly right: "timeout" for "timeout_ms".
+    size_t distance = candidate.starts_with(word) && !word.empty() ? std::min<size_t>(row.back(), 1) : row.back();
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }

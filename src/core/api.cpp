@@ -1,7 +1,7 @@
 // The C entry points of tutti.h: arguments are checked, exceptions of the standard library become a Status, and sentences are
 // kept for tutti_last_error(). Nothing else happens here.
+#include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "bootstrap/rendezvous.h"
 #include "core/guard.h"
@@ -61,6 +61,11 @@ Result<CallArguments> arguments_of(const tutti_call_t* call) {
     return error(Code::kInvalidArgument, "tutti_start: set call.struct_size to sizeof(tutti_call_t); it is {}", call->struct_size);
   }
   std::memcpy(&full, call, std::min(call->struct_size, sizeof full));
+  auto* bytes = reinterpret_cast<const char*>(call);
+  if (call->struct_size > sizeof full && std::any_of(bytes + sizeof full, bytes + call->struct_size, [](char b) { return b != 0; })) {
+    return error(Code::kInvalidArgument, "tutti_start: the call sets fields that this version of tutti ({}) does not know",
+                 TUTTI_VERSION);
+  }
   if (full.flags != 0) return error(Code::kInvalidArgument, "tutti_start: flags {:#x} are not known; set 0", full.flags);
   if (full.stream != nullptr) {
     return error(Code::kInvalidArgument, "tutti_start: host buffers take no stream; pass NULL (device buffers are not supported)");

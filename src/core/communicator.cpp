@@ -1,7 +1,6 @@
 #include "core/communicator.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/log.h"
 
@@ -229,14 +228,6 @@ Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments) {
                       .op = arguments.op,
                       .root = arguments.root,
                       .count = arguments.count});
-}
-
-std::string Communicator::transports() const {
-  std::set<std::string_view> names;
-  for (int rank = 0; rank < nranks_; ++rank) {
-    if (rank != rank_) names.insert(links_->transport_to(rank));
-  }
-  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 Status Communicator::finalize() {

@@ -50,7 +50,8 @@ class Communicator {
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(const CallArguments& arguments);
-  std::string transports() const;   // "shm", "shm+tcp"
+  // The transports to the other ranks: "shm", "shm+tcp"; "self" when there are none.
+  const std::string& transports() const { return transports_; }
 
   Status finalize();
   void abort();
@@ -70,6 +71,7 @@ class Communicator {
   Status exchange_facts(Deadline deadline);
   Status agree_on_topology(Deadline deadline);
   Status start_control();
+  void name_transports();
   void set_wait_policy();
 
   Status check(const CallArguments& arguments) const;
@@ -100,6 +102,7 @@ class Communicator {
   int rank_ = 0;
   int nranks_ = 1;
   Topology topology_;
+  std::string transports_;
   Failure failure_;
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<Links> links_;

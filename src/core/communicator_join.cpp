@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/log.h"
 #include "core/communicator.h"
@@ -35,14 +36,10 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
   TUTTI_TRY(exchange_facts(deadline));
   TUTTI_TRY(agree_on_topology(deadline));
+  name_transports();
   set_wait_policy();
-  std::optional<Plan> fixed;
-  if (!config_.plan_file.empty()) fixed = TUTTI_TRY(read_plan_file(config_.plan_file));
-  if (fixed && fixed->shape().nranks != nranks_) {
-    return error(Code::kInvalidUsage, "the plan in {} is for {} ranks, but this communicator has {}", config_.plan_file,
-                 fixed->shape().nranks, nranks_);
-  }
-  plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, std::move(fixed));
+  plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
+  if (!config_.plan_file.empty()) TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file))));
   context_->memory.add_listener(this, [this](const MemoryRegion& region) {
     auto turn = take_turn();
     links_->forget(region);
@@ -59,7 +56,7 @@ Status Communicator::exchange_facts(Deadline deadline) {
   links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
   Facts mine;
   mine.rank.inventory = TUTTI_TRY(discover_live());
-  mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_));
+  mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));
   mine.rank.pid = ::getpid();
   mine.transports = links_->facts();
   mine.agreed = options_to_agree(config_);
@@ -89,6 +86,14 @@ Status Communicator::start_control() {
       .on_abort = [this](int, Status why) { fail(std::move(why), false); },
       .on_message = [this](int from, uint32_t type, std::span<const std::byte> payload) { on_message(from, type, payload); },
   });
+}
+
+void Communicator::name_transports() {
+  std::set<std::string_view> names;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (rank != rank_) names.insert(links_->transport_to(rank));
+  }
+  transports_ = names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"));
 }
 
 // With more ranks than cores spinning only keeps the awaited rank from running; with enough cores it beats giving them up.

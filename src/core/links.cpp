@@ -10,6 +10,9 @@
 namespace tutti {
 namespace {
 
+// The double binary tree takes two channels, or an even number of them.
+constexpr int64_t kLeastChannels = 2;
+
 // How long one attempt to connect may take before failures elsewhere are looked at.
 constexpr int64_t kAttemptMs = 200;
 
@@ -27,7 +30,7 @@ std::vector<int32_t> connection_order(std::span<const int32_t> ranks, int self, 
 Links::Links(const TransportContext& context, const Config& config)
     : rank_(context.rank),
       layout_{.nranks = context.nranks,
-              .channels = static_cast<int>(std::max<int64_t>(config.channels, 1)),
+              .channels = static_cast<int>(std::max<int64_t>((config.channels + 1) / 2 * 2, kLeastChannels)),
               .slots = static_cast<int>(config.slots),
               .slot_bytes = (static_cast<uint64_t>(config.slot_bytes) + 63) / 64 * 64},
       links_(context.nranks),

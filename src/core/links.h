@@ -38,6 +38,7 @@ class Links {
   Status connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure);
 
   Peers& peers() { return peers_; }
+  const StreamLayout& layout() const { return layout_; }
   // The transport to `rank`: "shm".
   std::string_view transport_to(int rank) const;
 

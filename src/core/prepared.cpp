@@ -12,12 +12,30 @@
 
 namespace tutti {
 
-PlanCache::PlanCache(const Topology& topology, int rank, const Config& config, std::optional<Plan> fixed)
-    : topology_(topology), rank_(rank), fixed_(std::move(fixed)) {
+PlanCache::PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout)
+    : topology_(topology), rank_(rank), layout_(layout) {
   tuning_.algorithm = config.algorithm;
   tuning_.channels = static_cast<int>(config.channels);
   tuning_.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
-  tuning_.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;
+  tuning_.max_slice_bytes = layout.slot_bytes;
+}
+
+Status PlanCache::use(Plan plan) {
+  const PlanShape& shape = plan.shape();
+  if (shape.nranks != topology_.nranks()) {
+    return error(Code::kInvalidUsage, "the plan is for {} ranks, but this communicator has {}", shape.nranks,
+                 topology_.nranks());
+  }
+  if (shape.channels > layout_.channels) {
+    return error(Code::kInvalidUsage, "the plan has {} channels; set TUTTI_CHANNELS={} on all ranks", shape.channels,
+                 shape.channels);
+  }
+  if (shape.slice_bytes > layout_.slot_bytes) {
+    return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
+                 shape.slice_bytes, shape.slice_bytes);
+  }
+  fixed_ = std::move(plan);
+  return {};
 }
 
 Result<Prepared*> PlanCache::get(const Request& request) {
@@ -45,6 +63,8 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
     prepared->predicted_ns = choice.predicted_ns;
   }
   const PlanShape& shape = prepared->plan.shape();
+  TUTTI_CHECK(shape.channels <= layout_.channels && shape.slice_bytes <= layout_.slot_bytes);
+  prepared->algorithm = shape.algorithm;
   prepared->plan_digest = prepared->plan.digest();
   std::set<int32_t> peers;
   for (int channel = 0; channel < shape.channels; ++channel) {

@@ -12,12 +12,14 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "executor/program.h"
+#include "executor/stream_layout.h"
 #include "planner/planner.h"
 
 namespace tutti {
 
 struct Prepared {
   Plan plan;
+  std::string algorithm;
   uint64_t plan_digest = 0;
   uint64_t predicted_ns = 0;
   std::vector<Program> programs;   // this rank's, by channel
@@ -28,8 +30,12 @@ struct Prepared {
 // By collective, type, op, root and size class; never by count.
 class PlanCache {
  public:
-  // `topology` outlives the cache. `fixed`: a Plan that the user gave, run for every call it fits.
-  PlanCache(const Topology& topology, int rank, const Config& config, std::optional<Plan> fixed);
+  // `topology` and `layout` outlive the cache.
+  PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout);
+
+  // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or asks for
+  // more channels or larger slices than the streams have.
+  Status use(Plan plan);
 
   // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
   Result<Prepared*> get(const Request& request);
@@ -40,6 +46,7 @@ class PlanCache {
 
   const Topology& topology_;
   const int rank_;
+  const StreamLayout& layout_;
   Tuning tuning_;
   std::optional<Plan> fixed_;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;

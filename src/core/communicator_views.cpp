@@ -1,0 +1,65 @@
+// The C entry points that show what a communicator and the options hold.
+#include <cstring>
+
+#include "base/config.h"
+#include "core/give_text.h"
+#include "core/guard.h"
+#include "core/handles.h"
+
+namespace tutti {
+namespace {
+
+Status options_text(char** text) {
+  Config config = TUTTI_TRY(Config::from_environment());
+  const Config defaults;
+  std::string lines;
+  for (const OptionInfo& option : options()) {
+    std::string value = value_of(config, option.name), usual = value_of(defaults, option.name);
+    std::string unit = option.unit.empty() ? "" : fmt::format(" {}", option.unit);
+    lines += fmt::format("{:<28} {}{} (default {}{}): {}\n", variable_name(option.name), value.empty() ? "\"\"" : value, unit,
+                         usual.empty() ? "\"\"" : usual, unit, option.meaning);
+  }
+  return give_text(lines, text);
+}
+
+Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t* info) {
+  if (call == nullptr || info == nullptr) {
+    return error(Code::kInvalidArgument, "tutti_comm_plan_info: {} is NULL", call == nullptr ? "call" : "info");
+  }
+  if (info->struct_size < sizeof(size_t)) {
+    return error(Code::kInvalidArgument, "tutti_comm_plan_info: set info.struct_size to sizeof(tutti_plan_info_t)");
+  }
+  Communicator& communicator = *comm.communicator;
+  tutti_plan_info_t filled{};
+  filled.struct_size = info->struct_size;
+  filled.algorithm = "copy";
+  filled.transport = communicator.transports().c_str();
+  if (communicator.nranks() > 1) {
+    const Prepared* prepared = TUTTI_TRY(communicator.plan_for(
+        {.collective = call->collective, .datatype = call->datatype, .op = call->op, .count = call->count}));
+    filled.algorithm = prepared->algorithm.c_str();
+    filled.channels = prepared->plan.shape().channels;
+    filled.predicted_ns = prepared->predicted_ns;
+  }
+  std::memcpy(info, &filled, std::min(info->struct_size, sizeof filled));
+  return {};
+}
+
+}  // namespace
+}  // namespace tutti
+
+using namespace tutti;
+
+tutti_status_t tutti_options_text(char** text) {
+  return report(guarded([&] { return options_text(text); }));
+}
+
+tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t format, char** text) {
+  if (comm == nullptr) return report(Status(Code::kInvalidArgument, "tutti_comm_topology_text: comm is NULL"));
+  return comm->keep(guarded([&] { return give_text(comm->communicator->topology(), format, text); }));
+}
+
+tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info) {
+  if (comm == nullptr) return report(Status(Code::kInvalidArgument, "tutti_comm_plan_info: comm is NULL"));
+  return comm->keep(guarded([&] { return plan_info(*comm, call, info); }));
+}

@@ -1,0 +1,158 @@
+// Whole communicators of ranks that are threads, over every transport.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <numeric>
+
+#include "core/ranks.h"
+#include "fmt/format.h"
+
+namespace tutti::test {
+namespace {
+
+void check_all(const std::vector<std::string>& wrong) {
+  for (const std::string& sentence : wrong) CHECK(sentence == "");
+}
+
+double element(int rank, size_t index) { return static_cast<double>((index * 7 + rank * 13) % 11) - 5; }
+
+std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<float>& in, std::vector<float>& out) {
+  for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(element(rank, i));
+  if (tutti_all_reduce(in.data(), out.data(), in.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+    return tutti_last_error(comm);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    double want = 0;
+    for (int r = 0; r < nranks; ++r) want += element(r, i);
+    if (out[i] != want) return fmt::format("element {} is {} and should be {}", i, out[i], want);
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("sums are right at all sizes over every transport") {
+  for (const char* transport : {"loopback", "shm", "tcp"}) {
+    for (int nranks : {1, 2, 3, 4}) {
+      INFO(transport << ", " << nranks << " ranks");
+      check_all(with_ranks(nranks, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+        for (size_t count : {0, 1, 5, 100, 1000, 30'000, 1'000'003}) {
+          std::vector<float> in(count), out(count);
+          std::string wrong = sum_floats(comm, nranks, rank, in, out);
+          if (!wrong.empty()) return fmt::format("count {}: {}", count, wrong);
+        }
+        return "";
+      }));
+    }
+  }
+}
+
+TEST_CASE("every algorithm can be forced and gives the sum") {
+  for (const char* algorithm : {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling"}) {
+    INFO(algorithm);
+    check_all(with_ranks(3, {{"algorithm", algorithm}}, [](tutti_comm_t* comm, int rank) {
+      std::vector<float> in(50'000), out(50'000);
+      return sum_floats(comm, 3, rank, in, out);
+    }));
+  }
+}
+
+TEST_CASE("several channels give the same sums") {
+  check_all(with_ranks(3, {{"channels", "3"}, {"algorithm", "ring"}}, [](tutti_comm_t* comm, int rank) {
+    std::vector<float> in(100'001), out(100'001);
+    return sum_floats(comm, 3, rank, in, out);
+  }));
+}
+
+TEST_CASE("memory from tutti_mem_alloc works on some ranks, on all, and after it was freed and allocated again") {
+  check_all(with_ranks(4, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    constexpr size_t kCount = 200'000;
+    for (int round = 0; round < 6; ++round) {
+      std::vector<float> plain(kCount);
+      void* shared = nullptr;
+      bool uses_shared = round >= 3 || rank % 2 == round % 2;
+      if (uses_shared && tutti_mem_alloc(&shared, kCount * sizeof(float)) != TUTTI_SUCCESS) return tutti_last_error(nullptr);
+      float* data = uses_shared ? static_cast<float*>(shared) : plain.data();
+      for (size_t i = 0; i < kCount; ++i) data[i] = static_cast<float>(element(rank, i));
+      if (tutti_all_reduce(data, data, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      for (size_t i = 0; i < kCount; ++i) {
+        double want = 0;
+        for (int r = 0; r < 4; ++r) want += element(r, i);
+        if (data[i] != want) return fmt::format("round {}: element {} is {} and should be {}", round, i, data[i], want);
+      }
+      tutti_mem_free(shared);
+    }
+    return "";
+  }));
+}
+
+TEST_CASE("many non-blocking calls complete in order while nobody waits") {
+  check_all(with_ranks(3, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    constexpr int kCalls = 50;
+    std::vector<std::vector<int64_t>> buffers(kCalls);
+    std::vector<tutti_request_t*> requests(kCalls);
+    for (int i = 0; i < kCalls; ++i) {
+      buffers[i].assign(1 + i * 100, rank + i);
+      if (tutti_all_reduce_start(buffers[i].data(), buffers[i].data(), buffers[i].size(), TUTTI_INT64, TUTTI_SUM, comm, nullptr,
+                                 &requests[i]) != TUTTI_SUCCESS) {
+        return tutti_last_error(comm);
+      }
+    }
+    // The last one completes without a waiter.
+    for (int done = 0; done == 0;) {
+      if (tutti_test(&requests[kCalls - 1], &done) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (int i = 0; i < kCalls - 1; ++i) {
+      if (tutti_wait(&requests[i]) != TUTTI_SUCCESS || requests[i] != nullptr) return tutti_last_error(comm);
+    }
+    for (int i = 0; i < kCalls; ++i) {
+      for (int64_t value : buffers[i]) {
+        if (value != 3 * i + 3) return fmt::format("call {} gave {}", i, value);
+      }
+    }
+    return "";
+  }));
+}
+
+TEST_CASE("blocking and non-blocking calls mix in one order") {
+  check_all(with_ranks(2, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    for (int round = 0; round < 100; ++round) {
+      int32_t first = rank, second = 10 * rank;
+      tutti_request_t* request = nullptr;
+      tutti_all_reduce_start(&first, &first, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr, &request);
+      if (tutti_all_reduce(&second, &second, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (tutti_wait(&request) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (first != 1 || second != 10) return fmt::format("round {}: {} and {}", round, first, second);
+    }
+    return "";
+  }));
+}
+
+TEST_CASE("ranks that come late are waited for asleep") {
+  check_all(with_ranks(2, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    for (int round = 0; round < 3; ++round) {
+      if (rank == round % 2) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      float one = 1, sum = 0;
+      if (tutti_all_reduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (sum != 2) return "wrong sum";
+    }
+    return "";
+  }));
+}
+
+TEST_CASE("two communicators of one process do not disturb each other") {
+  check_all(with_ranks(2, {}, [](tutti_comm_t* outer, int rank) -> std::string {
+    auto inner = with_ranks(2, {}, [&](tutti_comm_t* comm, int inner_rank) {
+      std::vector<float> in(1000), out(1000);
+      return sum_floats(comm, 2, inner_rank, in, out);
+    });
+    for (auto& sentence : inner) {
+      if (!sentence.empty()) return sentence;
+    }
+    std::vector<float> in(1000), out(1000);
+    return sum_floats(outer, 2, rank, in, out);
+  }));
+}
+
+}  // namespace tutti::test

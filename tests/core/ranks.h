@@ -1,0 +1,52 @@
+// Ranks as threads of this process, each with its own communicator, through the C API.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+namespace tutti::test {
+
+using Options = std::map<std::string, std::string>;
+
+struct Outcome {
+  tutti_status_t status = TUTTI_SUCCESS;
+  std::string sentence;
+};
+
+// Makes a communicator on each of n threads, runs `body` with it, and destroys it. Gives what went wrong, by rank; `body`
+// gives "" or a sentence of its own.
+inline std::vector<std::string> with_ranks(int nranks, const Options& options,
+                                           const std::function<std::string(tutti_comm_t*, int rank)>& body) {
+  tutti_unique_id_t id;
+  if (tutti_get_unique_id(&id) != TUTTI_SUCCESS) return {tutti_last_error(nullptr)};
+  std::vector<std::string> wrong(nranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < nranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      tutti_config_t* config = nullptr;
+      tutti_comm_t* comm = nullptr;
+      tutti_config_create(&config);
+      tutti_config_set(config, "calibration", "off");
+      tutti_config_set(config, "bootstrap_timeout_ms", "20000");
+      for (auto& [name, value] : options) {
+        if (tutti_config_set(config, name.c_str(), value.c_str()) != TUTTI_SUCCESS) wrong[rank] = tutti_last_error(nullptr);
+      }
+      if (tutti_comm_init_rank_config(&comm, nranks, &id, rank, config) == TUTTI_SUCCESS) {
+        wrong[rank] += body(comm, rank);
+      } else {
+        wrong[rank] += std::string("cannot join: ") + tutti_last_error(nullptr);
+      }
+      tutti_comm_destroy(comm);
+      tutti_config_destroy(config);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return wrong;
+}
+
+}  // namespace tutti::test
