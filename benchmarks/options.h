@@ -20,7 +20,7 @@ struct Options {
   int iterations = 0;             // 0: from the time that one takes
   int warmup = 5;
   int checks = 1;                 // calls whose results are verified
-  double seconds = 2;             // limit for the timed calls of one size and placement
+  double seconds = 1;             // limit for the timed calls of one size and placement
   bool blocking = false;          // all ranks meet before every timed call
   Average average = Average::kMean;
   bool out_of_place = true;

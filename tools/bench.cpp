@@ -173,7 +173,7 @@ void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
       ->option_text("HOW=1");
   command->add_option("--seconds", flags.options.seconds, "Most time for the timed calls of one size and placement")
       ->check(CLI::Range(0.001, 1e6))
-      ->option_text("SECONDS=2");
+      ->option_text("SECONDS=1");
   command->add_option("--json", flags.options.json_file, "Write the results, with min, median and max, to this file too")
       ->option_text("FILE");
 }
