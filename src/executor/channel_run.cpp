@@ -77,9 +77,10 @@ Result<bool> ChannelRun::run(const Op& op, uint64_t slice) {
 Result<Progress> ChannelRun::settle() {
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
-    TUTTI_TRY(from.recv_stream(channel_).release());
+    from.recv_stream(channel_).release();
     if (from.send_stream(channel_).references_released() && from.puts_complete() && from.told_all()) continue;
     waiting_for_ = rank;
+    if (!from.broken().ok()) return from.broken();
     return Progress::kBlocked;
   }
   waiting_for_ = -1;
@@ -90,15 +91,18 @@ Result<bool> ChannelRun::run_wait(const Op& op, uint64_t slice) {
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
   waiting_for_ = op.peer;
-  TUTTI_TRY(stream.release());
-  if (!stream.ready()) return false;
+  stream.release();
+  if (!stream.ready()) {
+    if (!from.broken().ok()) return from.broken();
+    return false;
+  }
   const Line& line = stream.next_line();
   Message message = decode(line);
   TUTTI_TRY(check_message(from, line, message, op, slice));
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
   std::byte* into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
   if (!TUTTI_TRY(accept(from, stream, message, into))) return false;
-  if (op.release) TUTTI_TRY(stream.release());
+  if (op.release) stream.release();
   waiting_for_ = -1;
   return true;
 }

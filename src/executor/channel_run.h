@@ -57,7 +57,7 @@ class ChannelRun {
   Status check_message(Peer& peer, const Line& line, const Message& message, const Op& op, uint64_t slice) const;
 
   // Computing and sending.
-  bool slots_free(const Op& op);
+  Result<bool> slots_free(const Op& op);
   Status gather(const Op& op, uint64_t slice);
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
@@ -67,7 +67,7 @@ class ChannelRun {
   bool streams_past_caches(const Op& op) const;
   Result<bool> send_all(const Op& op);
   Message describe(const Send& send, const Delivery& delivery) const;
-  Status release(const Op& op);
+  void release(const Op& op);
 
   std::span<std::byte> output_piece(int chunk, uint64_t slice) const;
   Result<Value> value_of(const Operand& operand, uint64_t slice);

@@ -8,7 +8,7 @@ namespace tutti {
 
 Result<bool> ChannelRun::run_compute(const Op& op, uint64_t slice) {
   if (!computed_) {
-    if (!slots_free(op)) return false;
+    if (!TUTTI_TRY(slots_free(op))) return false;
     TUTTI_TRY(gather(op, slice));
     choose_deliveries(op, slice);
     combine(op);
@@ -16,16 +16,17 @@ Result<bool> ChannelRun::run_compute(const Op& op, uint64_t slice) {
     sent_ = 0;
   }
   if (!TUTTI_TRY(send_all(op))) return false;
-  TUTTI_TRY(release(op));
+  release(op);
   waiting_for_ = -1;
   return true;
 }
 
-bool ChannelRun::slots_free(const Op& op) {
+Result<bool> ChannelRun::slots_free(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     int32_t to = program_->sends[op.sends.first + i].peer;
     if (peer(to).send_stream(channel_).has_slot()) continue;
     waiting_for_ = to;
+    if (!peer(to).broken().ok()) return peer(to).broken();
     return false;
   }
   return true;
@@ -193,11 +194,10 @@ Message ChannelRun::describe(const Send& send, const Delivery& delivery) const {
   return message;
 }
 
-Status ChannelRun::release(const Op& op) {
+void ChannelRun::release(const Op& op) {
   for (uint32_t i = 0; i < op.releases.count; ++i) {
-    TUTTI_TRY(peer(program_->releases[op.releases.first + i]).recv_stream(channel_).release());
+    peer(program_->releases[op.releases.first + i]).recv_stream(channel_).release();
   }
-  return {};
 }
 
 }  // namespace tutti

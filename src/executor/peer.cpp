@@ -19,10 +19,10 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
   }
 }
 
-Status Peer::poll() {
-  TUTTI_TRY(link_.poll(&puts_completed_));
-  for (auto& stream : recvs_) TUTTI_TRY(stream->tell());
-  return {};
+void Peer::poll() {
+  if (!broken_.ok()) return;
+  broken_ = link_.poll(&puts_completed_);
+  for (auto& stream : recvs_) stream->tell();
 }
 
 bool Peer::told_all() const {
@@ -96,23 +96,24 @@ void RecvStream::take(const std::byte* payload, uint64_t size_bytes, bool lent) 
   lent_ = lent;
 }
 
-Status RecvStream::release() {
-  if (!holding()) return {};
+void RecvStream::release() {
+  if (!holding()) return;
   released_ = taken_;
   bool batch_full = released_ - told_ >= static_cast<uint64_t>(peer_.layout_.slots + 1) / 2;
   due_ = due_ || lent_ || batch_full;
-  return tell();
+  tell();
 }
 
-Status RecvStream::tell() {
-  if (!due_) return {};
+void RecvStream::tell() {
+  if (!due_) return;
   Line line;
   line.words[0] = released_;
   RemoteSlice where{&peer_.remote_arena_, peer_.layout_.freed_offset(peer_.self_, channel_)};
-  if (TUTTI_TRY(peer_.link_.signal(where, line)) == PutResult::kFull) return {};
-  told_ = released_;
+  auto result = peer_.link_.signal(where, line);
+  if (result.ok() && *result == PutResult::kFull) return;
+  if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
+  told_ = released_;  // a peer that is gone needs no telling
   due_ = false;
-  return {};
 }
 
 }  // namespace tutti

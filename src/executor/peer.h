@@ -55,9 +55,9 @@ class RecvStream {
   uint64_t size_bytes() const { return size_bytes_; }
   // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is told at once; otherwise in
   // batches. What a full link does not take is told by Peer::poll().
-  Status release();
+  void release();
   // Tells the sender what is due. Does nothing when nothing is.
-  Status tell();
+  void tell();
   bool owes() const { return due_ && told_ < released_; }
 
  private:
@@ -83,8 +83,10 @@ class Peer {
   SendStream& send_stream(int channel) { return *sends_[channel]; }
   RecvStream& recv_stream(int channel) { return *recvs_[channel]; }
 
-  // Moves the link forward. Errors are the link's.
-  Status poll();
+  // Moves the link forward. What breaks it is kept: an error only for those who still need this peer, since a rank that has
+  // done its part may leave while others are busy with each other.
+  void poll();
+  const Status& broken() const { return broken_; }
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
@@ -102,6 +104,7 @@ class Peer {
   const RemoteMemory& remote_arena_;
   const bool needs_poll_;
   std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
+  Status broken_;
   uint64_t puts_issued_ = 0;
   uint64_t puts_completed_ = 0;
   uint64_t caller_puts_ = 0;           // puts_issued_ after the last put from the caller's memory
