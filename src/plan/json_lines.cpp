@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -71,7 +72,7 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    open_.back()->members.emplace_back(std::move(name), JsonValue{});
+    next_name_ = std::move(name);
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& problem) {
@@ -104,11 +105,9 @@ class Builder {
       return nullptr;
     }
     JsonValue* added = &root_;
-    if (!open_.empty()) {
-      JsonValue* parent = open_.back();
-      added = parent->kind == JsonValue::Kind::kList ? &parent->items.emplace_back() : &parent->members.back().second;
-    }
+    if (!open_.empty()) added = &open_.back()->items.emplace_back();
     added->kind = kind;
+    added->name = std::exchange(next_name_, {});
     added->line = position_.line;
     return added;
   }
@@ -126,6 +125,7 @@ class Builder {
   const Position& position_;
   JsonValue root_;
   std::vector<JsonValue*> open_;
+  std::string next_name_;  // "" inside of lists
   size_t values_ = 0;
   Status status_;
 };

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -19,8 +18,8 @@ struct JsonValue {
   bool negative = false;      // kInteger: `number` is the magnitude
   uint64_t number = 0;        // kFlag: 0 or 1
   std::string text;
-  std::vector<JsonValue> items;                                // kList
-  std::vector<std::pair<std::string, JsonValue>> members;      // kObject, in order; names may repeat
+  std::string name;               // of a member of an object
+  std::vector<JsonValue> items;   // of a list, or the members of an object, whose names may repeat
 };
 
 // Bounded in time and memory by the text's size. Errors: "line 3: ..." for text that is no JSON, is nested deeper than

@@ -26,8 +26,9 @@ class Reader {
   // nullptr when absent.
   const JsonValue* find(std::string_view name) {
     known_.push_back(name);
-    for (const auto& [member, value] : object_.members) {
-      if (member == name) return &value;
+    if (object_.kind != Kind::kObject) return nullptr;
+    for (const JsonValue& member : object_.items) {
+      if (member.name == name) return &member;
     }
     return nullptr;
   }
@@ -60,11 +61,13 @@ class Reader {
 
   // After all members were asked for: refuses unknown and repeated ones.
   Status finish() const {
-    for (size_t i = 0; i < object_.members.size(); ++i) {
-      const auto& [name, value] = object_.members[i];
-      if (std::find(known_.begin(), known_.end(), name) == known_.end()) return wrong(value, "{} has an unknown \"{}\"", what_, name);
-      for (size_t j = 0; j < i; ++j) {
-        if (object_.members[j].first == name) return wrong(value, "{} has \"{}\" twice", what_, name);
+    for (const JsonValue& member : object_.items) {
+      if (std::find(known_.begin(), known_.end(), member.name) == known_.end()) {
+        return wrong(member, "{} has an unknown \"{}\"", what_, member.name);
+      }
+      auto same_name = [&](const JsonValue& other) { return other.name == member.name; };
+      if (&*std::find_if(object_.items.begin(), object_.items.end(), same_name) != &member) {
+        return wrong(member, "{} has \"{}\" twice", what_, member.name);
       }
     }
     return {};
