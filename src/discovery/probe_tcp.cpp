@@ -89,8 +89,8 @@ bool receive_small(const Fd& fd, const Deadline& deadline) {
 }
 
 std::optional<uint64_t> small_message_ns(const Connection& connection, CpuPair cpus) {
-  constexpr int kBatches = 10;
-  constexpr int kRounds = 40;
+  constexpr int kBatches = 40;
+  constexpr int kRounds = 10;
   Deadline deadline = Deadline::after_ms(kLimitMs);
   std::array<char, kSmall> message{};
   std::optional<uint64_t> best;

@@ -31,7 +31,8 @@ bool await(const Word& word, uint32_t value, const Deadline& deadline, Relax&& r
   return true;
 }
 
-// The way there, from the quickest of `batches` batches of round trips between two threads.
+// The way there, from the quickest of `batches` batches of round trips between two threads: short ones, so that some
+// fit between the interruptions of a busy machine.
 template <typename Relax>
 std::optional<uint64_t> ping_pong_ns(CpuPair cpus, uint32_t batches, uint32_t rounds, Relax relax) {
   Word ping;
@@ -107,11 +108,11 @@ class WakeProbe {
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus) {
   if (cpus.first == cpus.second) return std::nullopt;
-  return ping_pong_ns(cpus, 20, 500, [] {});
+  return ping_pong_ns(cpus, 100, 100, [] {});
 }
 
 std::optional<uint64_t> probe_yield_ns(int cpu) {
-  return ping_pong_ns({cpu, cpu}, 20, 100, [] { ::sched_yield(); });
+  return ping_pong_ns({cpu, cpu}, 50, 40, [] { ::sched_yield(); });
 }
 
 std::optional<uint64_t> probe_wake_ns(CpuPair cpus) {
