@@ -15,8 +15,8 @@ Status failure_of(Overlay& overlay, std::vector<Event>& events) {
   return {};
 }
 
-// At the deadline many blocks may be missing because one rank did not pass them on. Whoever is in the call says so; the ranks that
-// stay silent are the ones to name.
+// At the deadline many blocks may be missing because one rank did not pass them on. Whoever is in the call says so; the
+// ranks that stay silent are the ones to name.
 Status name_the_late(Overlay& overlay, std::string_view what, std::vector<Event>& events) {
   overlay.flood_here();
   Deadline deadline = Deadline::after_ms(kRollCallMs);
@@ -26,9 +26,13 @@ Status name_the_late(Overlay& overlay, std::string_view what, std::vector<Event>
   for (int rank = 0; rank < overlay.nranks(); ++rank) {
     if (!overlay.is_here(rank)) late.push_back(rank);
   }
-  if (late.empty()) return error(Code::kTimeout, "the exchange of the {} was not complete at its deadline: raise TUTTI_BOOTSTRAP_TIMEOUT_MS", what);
-  return error(Code::kTimeout, "timed out waiting for the {} of {}: check what these processes are doing, or raise "
-               "TUTTI_BOOTSTRAP_TIMEOUT_MS", what, list_ranks(late));
+  if (late.empty())
+    return error(Code::kTimeout,
+                 "the exchange of the {} was not complete at its deadline: raise TUTTI_BOOTSTRAP_TIMEOUT_MS", what);
+  return error(Code::kTimeout,
+               "timed out waiting for the {} of {}: check what these processes are doing, or raise "
+               "TUTTI_BOOTSTRAP_TIMEOUT_MS",
+               what, list_ranks(late));
 }
 
 }  // namespace
@@ -54,8 +58,10 @@ Result<std::vector<Bytes>> all_gather(Overlay& overlay, ByteView mine, std::stri
     };
     overlay.turn(0, -1);
     while (!arrived()) {
-      if (Status failed = failure_of(overlay, events); !failed.ok()) return std::move(failed).within(fmt::format("waiting for the {}", what));
-      if (overlay.is_gone(from)) return error(Code::kRemote, "rank {} left while the others exchanged the {}", from, what);
+      if (Status failed = failure_of(overlay, events); !failed.ok())
+        return std::move(failed).within(fmt::format("waiting for the {}", what));
+      if (overlay.is_gone(from))
+        return error(Code::kRemote, "rank {} left while the others exchanged the {}", from, what);
       if (deadline.passed()) return name_the_late(overlay, what, events);
       overlay.turn(deadline.left_ms(), -1);
     }

@@ -27,7 +27,8 @@ Result<std::optional<Frame>> FrameParser::next() {
   size_t size = in.u32();
   uint32_t type = in.u32();
   if (size > max_payload_) {
-    return error(Code::kRemote, "it announced a message of {} bytes where at most {} are allowed: it is not a tutti process", size,
+    return error(Code::kRemote,
+                 "it announced a message of {} bytes where at most {} are allowed: it is not a tutti process", size,
                  max_payload_);
   }
   if (rest.size() - kHeader < size) return std::optional<Frame>();

@@ -1,5 +1,5 @@
-// Messages over a Stream: a type and at most `max_payload` bytes each. The peer's announced sizes are checked before anything is
-// allocated for them.
+// Messages over a Stream: a type and at most `max_payload` bytes each. The peer's announced sizes are checked before
+// anything is allocated for them.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// The control plane: how ranks meet, agree, and later learn that one of them has gone. After join() no rank is special: every
-// rank holds O(log n) authenticated connections (to rank +- 2^k), and any one rank may die without cutting the others off.
+// The control plane: how ranks meet, agree, and later learn that one of them has gone. After join() no rank is special:
+// every rank holds O(log n) authenticated connections (to rank +- 2^k), and any one rank may die without cutting the
+// others off.
 #pragma once
 
 #include <array>
@@ -22,14 +23,14 @@ namespace tutti {
 struct JoinInfo {
   int rank = 0;
   int nranks = 1;
-  tutti_unique_id_t id{};          // address and secret; see bootstrap/unique_id.h
-  std::string launcher;            // "tutti run", "torchrun", "Open MPI", "hydra", "Slurm", "unique id", "none"
+  tutti_unique_id_t id{};  // address and secret; see bootstrap/unique_id.h
+  std::string launcher;    // "tutti run", "torchrun", "Open MPI", "hydra", "Slurm", "unique id", "none"
 };
 
 // What the engine is told by the control plane, on the engine's thread.
 struct ControlEvents {
-  std::function<void(int rank, Status why)> on_lost;       // `rank` died or left without saying goodbye: once per rank
-  std::function<void(int rank, Status why)> on_abort;      // `rank` aborted the communicator
+  std::function<void(int rank, Status why)> on_lost;   // `rank` died or left without saying goodbye: once per rank
+  std::function<void(int rank, Status why)> on_abort;  // `rank` aborted the communicator
   std::function<void(int rank, uint32_t type, std::span<const std::byte>)> on_message;
 };
 
@@ -37,8 +38,8 @@ class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
 
-  // Meets the other ranks and connects the overlay. Blocks until all have joined or `deadline`; the error names the ranks
-  // that are missing, or what differs between ranks (version, size, two processes with one rank).
+  // Meets the other ranks and connects the overlay. Blocks until all have joined or `deadline`; the error names the
+  // ranks that are missing, or what differs between ranks (version, size, two processes with one rank).
   static Result<std::unique_ptr<ControlPlane>> join(const JoinInfo& info, const Config& config, Deadline deadline);
 
   virtual int rank() const = 0;
@@ -47,8 +48,8 @@ class ControlPlane {
   virtual std::span<const std::byte> token() const = 0;
   virtual uint64_t job() const = 0;
 
-  // Everyone's bytes in rank order (sizes may differ, at most 1 MiB each). Collective; only before start(). `what` is for the
-  // error: "waiting for the topology of ranks 3, 5".
+  // Everyone's bytes in rank order (sizes may differ, at most 1 MiB each). Collective; only before start(). `what` is
+  // for the error: "waiting for the topology of ranks 3, 5".
   virtual Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine, std::string_view what,
                                                                  Deadline deadline) = 0;
 
@@ -63,8 +64,8 @@ class ControlPlane {
   virtual void leave(Deadline deadline) = 0;
 };
 
-// Asks the environment who this process is. Without a launcher: rank 0 of 1. Contradictory variables, or several hosts without
-// a channel for the secret, are errors that say what to do.
+// Asks the environment who this process is. Without a launcher: rank 0 of 1. Contradictory variables, or several hosts
+// without a channel for the secret, are errors that say what to do.
 Result<JoinInfo> detect_launcher(const Config& config, Deadline deadline);
 
 }  // namespace tutti

@@ -26,7 +26,8 @@ struct Command {
 
 class OverlayControlPlane final : public ControlPlane {
  public:
-  OverlayControlPlane(Joined joined, Fd wake) : joined_(std::move(joined)), overlay_(*joined_.overlay), wake_(std::move(wake)) {}
+  OverlayControlPlane(Joined joined, Fd wake)
+      : joined_(std::move(joined)), overlay_(*joined_.overlay), wake_(std::move(wake)) {}
   ~OverlayControlPlane() override {
     if (!thread_.joinable()) return;
     post({Command::Kind::kStop});
@@ -41,7 +42,8 @@ class OverlayControlPlane final : public ControlPlane {
   Result<std::vector<Bytes>> all_gather(ByteView mine, std::string_view what, Deadline deadline) override {
     if (thread_.joinable()) return error(Code::kInternal, "all_gather of the control plane after start()");
     if (mine.size() > kMaxPayload) {
-      return error(Code::kInvalidArgument, "the {} of this rank has {} bytes, more than {} cannot be exchanged", what, mine.size(), kMaxPayload);
+      return error(Code::kInvalidArgument, "the {} of this rank has {} bytes, more than {} cannot be exchanged", what,
+                   mine.size(), kMaxPayload);
     }
     return bootstrap::all_gather(overlay_, mine, what, deadline, events_);
   }
@@ -52,7 +54,9 @@ class OverlayControlPlane final : public ControlPlane {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& problem) {
-      return error(Code::kSystem, "cannot start the control plane's thread ({}): raise the limit on threads (ulimit -u)", problem.what());
+      return error(Code::kSystem,
+                   "cannot start the control plane's thread ({}): raise the limit on threads (ulimit -u)",
+                   problem.what());
     }
     return {};
   }
@@ -134,7 +138,7 @@ class OverlayControlPlane final : public ControlPlane {
   }
 
   Joined joined_;
-  Overlay& overlay_;           // driven by the caller's thread until start(), then by thread_
+  Overlay& overlay_;  // driven by the caller's thread until start(), then by thread_
   Fd wake_;
   ControlEvents handlers_;
   std::vector<Event> events_;  // not yet delivered
@@ -145,8 +149,8 @@ class OverlayControlPlane final : public ControlPlane {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, const Config& config, const JoinOptions& options,
-                                                         Deadline deadline) {
+Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, const Config& config,
+                                                         const JoinOptions& options, Deadline deadline) {
   Fd wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!wake) return system_error(errno, "cannot make an eventfd");
   Joined joined = TUTTI_TRY(join(info, config, options, deadline));
@@ -155,7 +159,8 @@ Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, c
 
 }  // namespace bootstrap
 
-Result<std::unique_ptr<ControlPlane>> ControlPlane::join(const JoinInfo& info, const Config& config, Deadline deadline) {
+Result<std::unique_ptr<ControlPlane>> ControlPlane::join(const JoinInfo& info, const Config& config,
+                                                         Deadline deadline) {
   return bootstrap::join_control_plane(info, config, {}, deadline);
 }
 

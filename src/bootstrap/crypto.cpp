@@ -16,8 +16,8 @@ const unsigned char* data_of(ByteView bytes) { return reinterpret_cast<const uns
 Secret hmac(ByteView key, ByteView message) {
   Secret out;
   unsigned int size = 0;
-  const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data_of(message), message.size(),
-                                   reinterpret_cast<unsigned char*>(out.data()), &size);
+  const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data_of(message),
+                                   message.size(), reinterpret_cast<unsigned char*>(out.data()), &size);
   TUTTI_CHECK(done != nullptr && size == out.size());
   return out;
 }
@@ -27,7 +27,8 @@ Secret hmac(ByteView key, ByteView message) {
 Status random_bytes(std::span<std::byte> out) {
   TUTTI_CHECK(out.size() <= INT_MAX);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) {
-    return error(Code::kSystem, "the system has no random bytes for a secret: check that /dev/urandom or getrandom(2) works");
+    return error(Code::kSystem,
+                 "the system has no random bytes for a secret: check that /dev/urandom or getrandom(2) works");
   }
   return {};
 }

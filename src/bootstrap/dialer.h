@@ -1,4 +1,5 @@
-// Connects to one process by trying its endpoints in turn: reachability is proven by the peer's proof, not guessed from names.
+// Connects to one process by trying its endpoints in turn: reachability is proven by the peer's proof, not guessed from
+// names.
 #pragma once
 
 #include <optional>
@@ -12,13 +13,16 @@ namespace tutti::bootstrap {
 
 class Dialer {
  public:
-  // `tls` may be null when all endpoints are unix sockets, and must outlive the Dialer. `greeting` is sent on every new connection.
+  // `tls` may be null when all endpoints are unix sockets, and must outlive the Dialer. `greeting` is sent on every new
+  // connection.
   Dialer(std::vector<Endpoint> endpoints, TlsContext* tls, std::string peer, Frame greeting)
       : endpoints_(std::move(endpoints)), tls_(tls), peer_(std::move(peer)), greeting_(std::move(greeting)) {}
 
-  // Goes on as far as is possible now. True when a peer has proven itself and the greeting is on its way. Does not block.
+  // Goes on as far as is possible now. True when a peer has proven itself and the greeting is on its way. Does not
+  // block.
   bool advance();
-  // An answer to the greeting, or nullopt: not yet. A failing connection is given up, and advance() tries the next endpoint.
+  // An answer to the greeting, or nullopt: not yet. A failing connection is given up, and advance() tries the next
+  // endpoint.
   std::optional<Frame> answer();
 
   // After advance() was true.

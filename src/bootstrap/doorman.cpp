@@ -23,7 +23,8 @@ void Doorman::accept() {
   }
 }
 
-void Doorman::advance(const std::function<bool(int rank)>& admit, const std::function<void(int rank, NewLink link)>& enter) {
+void Doorman::advance(const std::function<bool(int rank)>& admit,
+                      const std::function<void(int rank, NewLink link)>& enter) {
   accept();
   for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
     Channel& channel = visitor->channel;

@@ -27,8 +27,8 @@ class Doorman {
   Doorman(std::vector<Listener> listeners, TlsContext* tls, LinkHello expected)
       : listeners_(std::move(listeners)), tls_(tls), expected_(expected) {}
 
-  // Goes on without blocking. `admit(rank)` answers whether that rank is awaited; every one that is is handed to `enter` with
-  // an answer already queued.
+  // Goes on without blocking. `admit(rank)` answers whether that rank is awaited; every one that is is handed to
+  // `enter` with an answer already queued.
   void advance(const std::function<bool(int rank)>& admit, const std::function<void(int rank, NewLink link)>& enter);
   // Adds what to poll for, and lowers `next` to the next deadline.
   void watch(std::vector<pollfd>& fds, Clock::time_point& next) const;

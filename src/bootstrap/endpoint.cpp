@@ -128,8 +128,8 @@ bool is_link_local(const Endpoint& endpoint) {
 
 // Bridges and pairs that container tools make: the same addresses exist on many hosts, so they come late.
 bool is_bridge(const std::string& name) {
-  return name.starts_with("docker") || name.starts_with("br-") || name.starts_with("virbr") || name.starts_with("lxc") ||
-         name.starts_with("cni");
+  return name.starts_with("docker") || name.starts_with("br-") || name.starts_with("virbr") ||
+         name.starts_with("lxc") || name.starts_with("cni");
 }
 
 std::vector<LocalAddress> all_local_addresses(uint16_t port) {
@@ -148,7 +148,8 @@ std::vector<LocalAddress> all_local_addresses(uint16_t port) {
     found.push_back({entry->ifa_name, endpoint, preference});
   }
   freeifaddrs(list);
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.preference < b.preference; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.preference < b.preference; });
   return found;
 }
 
@@ -161,8 +162,9 @@ Result<std::vector<Endpoint>> local_addresses(const std::string& interface, uint
   for (const LocalAddress& entry : all) {
     std::string address = entry.endpoint.text();
     address = address.substr(0, address.rfind(':'));
-    bool wanted = interface.empty() ? entry.preference < 4
-                                    : entry.interface == interface || address == interface || address == "[" + interface + "]";
+    bool wanted = interface.empty()
+                      ? entry.preference < 4
+                      : entry.interface == interface || address == interface || address == "[" + interface + "]";
     if (wanted) chosen.push_back(entry.endpoint);
     known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", entry.interface, address);
   }
@@ -170,8 +172,9 @@ Result<std::vector<Endpoint>> local_addresses(const std::string& interface, uint
     for (const LocalAddress& entry : all) chosen.push_back(entry.endpoint);
   }
   if (chosen.empty() && !interface.empty()) {
-    return error(Code::kInvalidUsage, "TUTTI_INTERFACE is \"{}\", but this host has only {}: set one of these names or addresses",
-                 interface, known.empty() ? "no network interface" : known);
+    return error(Code::kInvalidUsage,
+                 "TUTTI_INTERFACE is \"{}\", but this host has only {}: set one of these names or addresses", interface,
+                 known.empty() ? "no network interface" : known);
   }
   return chosen;
 }
@@ -184,17 +187,21 @@ Result<std::vector<Endpoint>> resolve(const std::string& host_and_port) {
   uint16_t number = 0;
   auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), number);
   if (host.empty() || problem != std::errc() || end != port.data() + port.size() || number == 0) {
-    return error(Code::kInvalidUsage, "\"{}\" is not an address: write host:port, for instance node0:29400", host_and_port);
+    return error(Code::kInvalidUsage, "\"{}\" is not an address: write host:port, for instance node0:29400",
+                 host_and_port);
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (int failed = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); failed != 0) {
-    return error(Code::kInvalidUsage, "the host name \"{}\" of the meeting address cannot be resolved ({}): use a name or address that "
-                 "every host knows", host, gai_strerror(failed));
+    return error(Code::kInvalidUsage,
+                 "the host name \"{}\" of the meeting address cannot be resolved ({}): use a name or address that "
+                 "every host knows",
+                 host, gai_strerror(failed));
   }
   std::vector<Endpoint> found;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) found.push_back(Endpoint::of(entry->ai_addr));
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next)
+    found.push_back(Endpoint::of(entry->ai_addr));
   freeaddrinfo(list);
   return found;
 }

@@ -51,9 +51,9 @@ struct HostIdentity {
 // "node7": for messages.
 std::string host_name();
 
-// The addresses of this host that others may reach, best first: IPv4 before IPv6, interfaces with a route outside before
-// bridges of containers, loopback only when there is nothing else. `interface` limits them to one interface's name or to one
-// address; naming what does not exist is an error that lists what does.
+// The addresses of this host that others may reach, best first: IPv4 before IPv6, interfaces with a route outside
+// before bridges of containers, loopback only when there is nothing else. `interface` limits them to one interface's
+// name or to one address; naming what does not exist is an error that lists what does.
 Result<std::vector<Endpoint>> local_addresses(const std::string& interface, uint16_t port);
 
 // "host:port", "[v6]:port" -> every address that the name stands for. Blocks while names are resolved.

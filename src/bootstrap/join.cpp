@@ -41,12 +41,16 @@ Result<Channel> reach_meeting_point(const UniqueId& id, const JoinOptions& optio
     if (dialer.rounds() > 0 && failure.code() == Code::kInvalidUsage) return failure;
     bool may_come_later = id.kind != UniqueId::Kind::kServed && failure.code() == Code::kSystem;
     if (dialer.rounds() >= kRoundsUntilGone && !may_come_later && failure.code() != Code::kTimeout) {
-      return error(Code::kRemote, "nobody of this job listens at {} any more: the process that made the unique id must live until "
-                   "all ranks have joined, and each id serves one start at a time ({})", text_of(ways), failure.message());
+      return error(Code::kRemote,
+                   "nobody of this job listens at {} any more: the process that made the unique id must live until "
+                   "all ranks have joined, and each id serves one start at a time ({})",
+                   text_of(ways), failure.message());
     }
     if (deadline.passed()) {
-      return error(Code::kTimeout, "rank 0 cannot be reached at {}: check that it was started, and that the address and network "
-                   "are right ({})", text_of(ways), failure.ok() ? "no answer yet" : failure.message());
+      return error(Code::kTimeout,
+                   "rank 0 cannot be reached at {}: check that it was started, and that the address and network "
+                   "are right ({})",
+                   text_of(ways), failure.ok() ? "no answer yet" : failure.message());
     }
     pollfd wait{dialer.fd(), dialer.events(), 0};
     auto next = std::min(dialer.wake_at(), deadline.at());
@@ -69,7 +73,8 @@ Result<std::vector<Endpoint>> endpoints_of(const std::vector<Listener>& listener
       endpoints.push_back(listener.endpoint);
       continue;
     }
-    for (const Endpoint& endpoint : TUTTI_TRY(local_addresses(config.interface, listener.endpoint.port))) endpoints.push_back(endpoint);
+    for (const Endpoint& endpoint : TUTTI_TRY(local_addresses(config.interface, listener.endpoint.port)))
+      endpoints.push_back(endpoint);
   }
   endpoints.resize(std::min(endpoints.size(), Hello::kMaxEndpoints));
   return endpoints;
@@ -79,11 +84,15 @@ Result<std::vector<Endpoint>> endpoints_of(const std::vector<Listener>& listener
 Result<Neighbours> await_neighbours(Channel& meeting_point, int rank, int nranks, Deadline deadline) {
   Result<Frame> frame = meeting_point.receive(deadline);
   if (!frame.ok() && frame.status().code() == Code::kTimeout) {
-    return error(Code::kTimeout, "rank {} has joined, but the others have not within the deadline, and the meeting point does not say "
-                 "which: check the process that made the unique id", rank);
+    return error(Code::kTimeout,
+                 "rank {} has joined, but the others have not within the deadline, and the meeting point does not say "
+                 "which: check the process that made the unique id",
+                 rank);
   }
   if (!frame.ok()) {
-    return error(Code::kRemote, "the meeting point ended before all ranks had joined ({}): check the process that made the unique id, or rank 0",
+    return error(Code::kRemote,
+                 "the meeting point ended before all ranks had joined ({}): check the process that made the unique id, "
+                 "or rank 0",
                  frame.status().message());
   }
   if (frame->type != static_cast<uint32_t>(MessageType::kNeighbours)) return refusal(*frame);
@@ -91,7 +100,9 @@ Result<Neighbours> await_neighbours(Channel& meeting_point, int rank, int nranks
   std::vector<int> expected = neighbours_of(rank, nranks);
   auto same = [](const Hello& hello, int other) { return hello.rank == other; };
   if (!std::equal(neighbours.hellos.begin(), neighbours.hellos.end(), expected.begin(), expected.end(), same)) {
-    return error(Code::kRemote, "the meeting point named other neighbours than rank {} has: run the same version of tutti on all ranks", rank);
+    return error(
+        Code::kRemote,
+        "the meeting point named other neighbours than rank {} has: run the same version of tutti on all ranks", rank);
   }
   return neighbours;
 }
@@ -106,12 +117,13 @@ Result<std::vector<Hello>> exchange_hellos(Overlay& overlay, const Hello& mine, 
 }
 
 // From the neighbours' addresses to a connected overlay.
-Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::vector<Listener> listeners, const JoinOptions& options,
-                               Deadline deadline) {
+Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::vector<Listener> listeners,
+                               const JoinOptions& options, Deadline deadline) {
   Neighbours neighbours = TUTTI_TRY(await_neighbours(meeting_point, hello.rank, hello.nranks, deadline));
   auto tls = TUTTI_TRY(TlsContext::create(derive(neighbours.token, "tutti overlay")));
   Doorman doorman(std::move(listeners), tls.get(), LinkHello{0, hello.rank, neighbours.job, neighbours.token});
-  Result<std::map<int, NewLink>> links = link_up({hello.rank, options.host, neighbours, *tls, doorman, meeting_point}, deadline);
+  Result<std::map<int, NewLink>> links =
+      link_up({hello.rank, options.host, neighbours, *tls, doorman, meeting_point}, deadline);
   if (!links.ok()) {
     Notice notice{hello.rank, links.status().code(), std::string(links.status().message())};
     meeting_point.queue(static_cast<uint32_t>(MessageType::kFailed), encode(notice));
@@ -125,8 +137,8 @@ Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::
   // Where everyone is everyone's neighbour there is never a gap.
   if (neighbours.hellos.size() + 1 == static_cast<size_t>(hello.nranks)) return joined;
   std::vector<Hello> hellos = TUTTI_TRY(exchange_hellos(*joined.overlay, hello, deadline));
-  joined.overlay->mend_with(std::make_unique<Mender>(hello.rank, std::move(hellos), joined.job, joined.token, std::move(tls),
-                                                     std::move(doorman), options.silence_ms));
+  joined.overlay->mend_with(std::make_unique<Mender>(hello.rank, std::move(hellos), joined.job, joined.token,
+                                                     std::move(tls), std::move(doorman), options.silence_ms));
   return joined;
 }
 
@@ -142,7 +154,8 @@ Result<Joined> join_alone() {
 
 Result<Joined> join(const JoinInfo& info, const Config& config, const JoinOptions& options, Deadline deadline) {
   if (info.nranks < 1 || info.nranks > kMaxRanks || info.rank < 0 || info.rank >= info.nranks) {
-    return error(Code::kInvalidArgument, "rank {} of {} is not possible: ranks count from 0 to size - 1, sizes from 1 to {}", info.rank,
+    return error(Code::kInvalidArgument,
+                 "rank {} of {} is not possible: ranks count from 0 to size - 1, sizes from 1 to {}", info.rank,
                  info.nranks, kMaxRanks);
   }
   if (info.nranks == 1) return join_alone();

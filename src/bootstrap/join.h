@@ -12,7 +12,7 @@ namespace tutti::bootstrap {
 struct JoinOptions {
   HostIdentity host = HostIdentity::here();
   bool unix_socket = true;
-  int64_t silence_ms = 10'000;   // after which a neighbour on another host counts as lost
+  int64_t silence_ms = 10'000;  // after which a neighbour on another host counts as lost
   uint16_t version = kWireVersion;
 };
 
@@ -26,7 +26,7 @@ struct Joined {
 Result<Joined> join(const JoinInfo& info, const Config& config, const JoinOptions& options, Deadline deadline);
 
 // The same as ControlPlane::join() with these options.
-Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, const Config& config, const JoinOptions& options,
-                                                         Deadline deadline);
+Result<std::unique_ptr<ControlPlane>> join_control_plane(const JoinInfo& info, const Config& config,
+                                                         const JoinOptions& options, Deadline deadline);
 
 }  // namespace tutti::bootstrap

@@ -36,7 +36,8 @@ class LaunchReader {
     for (auto reader : {&LaunchReader::torchrun, &LaunchReader::open_mpi, &LaunchReader::pmix, &LaunchReader::hydra}) {
       if (std::optional<Claim> claim = TUTTI_TRY((this->*reader)())) claims.push_back(std::move(*claim));
     }
-    // A batch script's Slurm variables are also seen by other launchers that it starts: they count only where nothing else does.
+    // A batch script's Slurm variables are also seen by other launchers that it starts: they count only where nothing
+    // else does.
     if (claims.empty()) {
       if (std::optional<Claim> claim = TUTTI_TRY(slurm())) claims.push_back(std::move(*claim));
     }
@@ -57,13 +58,15 @@ class LaunchReader {
   static Status agree(const Claim& a, const Claim& b) {
     bool sizes_differ = a.launch.nranks != b.launch.nranks && a.launch.nranks != 0 && b.launch.nranks != 0;
     if (!sizes_differ && a.launch.rank == b.launch.rank) return {};
-    return error(Code::kInvalidUsage, "the environment names two launchers that contradict each other: {} ({}) and {} ({}); unset the "
-                 "variables of the one that did not start this process, or set TUTTI_RANK and TUTTI_SIZE", a.launch.launcher,
-                 a.variables, b.launch.launcher, b.variables);
+    return error(Code::kInvalidUsage,
+                 "the environment names two launchers that contradict each other: {} ({}) and {} ({}); unset the "
+                 "variables of the one that did not start this process, or set TUTTI_RANK and TUTTI_SIZE",
+                 a.launch.launcher, a.variables, b.launch.launcher, b.variables);
   }
 
   // Rank and size by two variables; nullopt when neither is set.
-  Result<std::optional<Claim>> claim_of(std::string launcher, std::string_view rank_name, std::string_view size_name) const {
+  Result<std::optional<Claim>> claim_of(std::string launcher, std::string_view rank_name,
+                                        std::string_view size_name) const {
     auto rank_text = get_(rank_name);
     auto size_text = get_(size_name);
     if (!rank_text && !size_text) return std::optional<Claim>();
@@ -72,8 +75,11 @@ class LaunchReader {
     auto rank = number_of(rank_text);
     auto size = number_of(size_text);
     if (!rank || !size || *size < 1 || *size > kMaxRanks || *rank < 0 || *rank >= *size) {
-      return error(Code::kInvalidUsage, "{} was found in the environment, but {} and {} must be a rank and a number of ranks: unset them, or "
-                   "set TUTTI_RANK and TUTTI_SIZE", claim.variables, rank_name, size_name);
+      return error(
+          Code::kInvalidUsage,
+          "{} was found in the environment, but {} and {} must be a rank and a number of ranks: unset them, or "
+          "set TUTTI_RANK and TUTTI_SIZE",
+          claim.variables, rank_name, size_name);
     }
     claim.launch.launcher = std::move(launcher);
     claim.launch.rank = static_cast<int>(*rank);
@@ -83,7 +89,8 @@ class LaunchReader {
 
   Result<Launch> own() const {
     if (config_.rank < 0 || config_.size < 1 || config_.rank >= config_.size || config_.size > kMaxRanks) {
-      return error(Code::kInvalidUsage, "TUTTI_RANK is {} and TUTTI_SIZE is {}: set both, with 0 <= rank < size, or neither",
+      return error(Code::kInvalidUsage,
+                   "TUTTI_RANK is {} and TUTTI_SIZE is {}: set both, with 0 <= rank < size, or neither",
                    config_.rank < 0 ? "not set" : std::to_string(config_.rank),
                    config_.size < 0 ? "not set" : std::to_string(config_.size));
     }
@@ -105,8 +112,11 @@ class LaunchReader {
     bool complete = get_("RANK") && get_("WORLD_SIZE") && address && port && *port > 0 && *port < UINT16_MAX;
     if (!complete && !(get_("RANK") && size && *size > 1)) return std::optional<Claim>();
     if (!complete) {
-      return error(Code::kInvalidUsage, "{} was found in the environment, but torchrun also sets MASTER_ADDR and MASTER_PORT: set these, or unset RANK "
-                   "and WORLD_SIZE", show({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}));
+      return error(Code::kInvalidUsage,
+                   "{} was found in the environment, but torchrun also sets MASTER_ADDR and MASTER_PORT: set these, or "
+                   "unset RANK "
+                   "and WORLD_SIZE",
+                   show({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}));
     }
     std::optional<Claim> claim = TUTTI_TRY(claim_of("torchrun", "RANK", "WORLD_SIZE"));
     claim->variables = show({"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
@@ -114,7 +124,8 @@ class LaunchReader {
     claim->launch.address = fmt::format("{}:{}", *address, *port + 1);
     if (number_of(get_("LOCAL_WORLD_SIZE")) == size) {
       claim->launch.channel = IdChannel::kOneHost;
-      claim->launch.job_identity = show({"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"});
+      claim->launch.job_identity =
+          show({"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"});
     }
     return claim;
   }
@@ -140,16 +151,20 @@ class LaunchReader {
     claim.variables = show({"PMIX_RANK", "PMIX_NAMESPACE"});
     auto rank = number_of(get_("PMIX_RANK"));
     if (!rank || *rank < 0 || *rank >= kMaxRanks) {
-      return error(Code::kInvalidUsage, "{} was found in the environment, but PMIX_RANK must be a rank: unset it, or set TUTTI_RANK and TUTTI_SIZE",
-                   claim.variables);
+      return error(
+          Code::kInvalidUsage,
+          "{} was found in the environment, but PMIX_RANK must be a rank: unset it, or set TUTTI_RANK and TUTTI_SIZE",
+          claim.variables);
     }
     claim.launch.launcher = get_("SLURM_STEP_ID") ? "Slurm" : "PMIx";
     claim.launch.rank = static_cast<int>(*rank);
     claim.launch.nranks = static_cast<int>(number_of(get_("SLURM_STEP_NUM_TASKS")).value_or(0));
     claim.launch.channel = have_pmix_ ? IdChannel::kPmix : IdChannel::kNone;
     if (!have_pmix_ && claim.launch.nranks == 0) {
-      return error(Code::kInvalidUsage, "this process was started through PMIx ({}), but libpmix.so.2 is not there to ask for the number of "
-                   "ranks: install libpmix2, or set TUTTI_RANK, TUTTI_SIZE, TUTTI_ADDRESS and TUTTI_SECRET_FILE", claim.variables);
+      return error(Code::kInvalidUsage,
+                   "this process was started through PMIx ({}), but libpmix.so.2 is not there to ask for the number of "
+                   "ranks: install libpmix2, or set TUTTI_RANK, TUTTI_SIZE, TUTTI_ADDRESS and TUTTI_SECRET_FILE",
+                   claim.variables);
     }
     if (number_of(get_("SLURM_STEP_NUM_NODES")) == 1) one_slurm_host(claim.launch);
     return std::optional<Claim>(std::move(claim));
@@ -198,10 +213,12 @@ class LaunchReader {
     }
     if (launch.channel != IdChannel::kNone) return launch;
     bool address = !launch.address.empty();
-    return error(Code::kInvalidUsage, "{} started {} ranks, but there is no channel that brings the job's secret to all of them: set "
-                 "TUTTI_SECRET_FILE to a file of at least 32 random bytes that only you can read, the same on all hosts{}, or start "
-                 "the ranks with `tutti run`, mpirun or srun --mpi=pmix", launch.launcher, launch.nranks,
-                 address ? "" : ", and TUTTI_ADDRESS to host:port of rank 0");
+    return error(Code::kInvalidUsage,
+                 "{} started {} ranks, but there is no channel that brings the job's secret to all of them: set "
+                 "TUTTI_SECRET_FILE to a file of at least 32 random bytes that only you can read, the same on all "
+                 "hosts{}, or start "
+                 "the ranks with `tutti run`, mpirun or srun --mpi=pmix",
+                 launch.launcher, launch.nranks, address ? "" : ", and TUTTI_ADDRESS to host:port of rank 0");
   }
 
   const Config& config_;

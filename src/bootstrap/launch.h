@@ -1,4 +1,5 @@
-// Who started this process, read from the environment's variables alone: a pure function, so that every launcher has its tests.
+// Who started this process, read from the environment's variables alone: a pure function, so that every launcher has
+// its tests.
 #pragma once
 
 #include <functional>
@@ -26,16 +27,17 @@ enum class IdChannel {
 struct Launch {
   std::string launcher = "none";
   int rank = 0;
-  int nranks = 1;             // 0: PMIx has to be asked
+  int nranks = 1;  // 0: PMIx has to be asked
   IdChannel channel = IdChannel::kNone;
-  std::string address;        // kSecretFile: "host:port"
-  std::string job_identity;   // kOneHost: the same on all ranks of the job, different from other jobs
+  std::string address;       // kSecretFile: "host:port"
+  std::string job_identity;  // kOneHost: the same on all ranks of the job, different from other jobs
   int pmi_fd = -1;
 
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 
-// Errors are kInvalidUsage: contradictory or incomplete variables (printed), or several hosts without a channel for the secret.
+// Errors are kInvalidUsage: contradictory or incomplete variables (printed), or several hosts without a channel for the
+// secret.
 Result<Launch> read_launch(const Config& config, const Environment& environment, bool have_pmix);
 
 // "node[01-04,7],other" -> "node01": the first host of a Slurm node list. "" when it does not parse.

@@ -35,8 +35,11 @@ Result<UniqueId> id_from_fd(int64_t fd) {
   tutti_unique_id_t id;
   ssize_t got = ::pread(static_cast<int>(fd), id.bytes, sizeof(id.bytes), 0);
   if (got != static_cast<ssize_t>(sizeof(id.bytes))) {
-    return error(Code::kInvalidUsage, "TUTTI_ID_FD is {}, but that descriptor does not hold a unique id ({}): it must be an inherited file or "
-                 "memfd with its 128 bytes", fd, got < 0 ? std::string(system_error(errno, "pread").message()) : fmt::format("{} bytes", got));
+    return error(
+        Code::kInvalidUsage,
+        "TUTTI_ID_FD is {}, but that descriptor does not hold a unique id ({}): it must be an inherited file or "
+        "memfd with its 128 bytes",
+        fd, got < 0 ? std::string(system_error(errno, "pread").message()) : fmt::format("{} bytes", got));
   }
   return decode_unique_id(id);
 }
@@ -53,12 +56,15 @@ Result<UniqueId> from_hex(std::string_view text) {
     sound = high >= 0 && low >= 0;
     id.bytes[i] = static_cast<uint8_t>(high * 16 + low);
   }
-  if (!sound) return error(Code::kRemote, "the launcher handed over a unique id that is none: run the same version of tutti on all ranks");
+  if (!sound)
+    return error(Code::kRemote,
+                 "the launcher handed over a unique id that is none: run the same version of tutti on all ranks");
   return decode_unique_id(id);
 }
 
-// What this process got from its launcher. Launchers hand values over once per process, and their connection is the process's own, so
-// this is per process too. It is never destroyed: the meeting point's thread must not be joined while the process exits.
+// What this process got from its launcher. Launchers hand values over once per process, and their connection is the
+// process's own, so this is per process too. It is never destroyed: the meeting point's thread must not be joined while
+// the process exits.
 struct Session {
   std::mutex mutex;
   std::unique_ptr<Rendezvous> meeting_point;  // on rank 0
@@ -69,7 +75,8 @@ Session& session() {
   return *the_session;
 }
 
-Result<std::string> exchange_by_pmi1(int fd, int rank, const std::function<Result<std::string>()>& make, Deadline deadline) {
+Result<std::string> exchange_by_pmi1(int fd, int rank, const std::function<Result<std::string>()>& make,
+                                     Deadline deadline) {
   Pmi1 pmi = TUTTI_TRY(Pmi1::open(fd, deadline));
   if (rank == 0) TUTTI_TRY(pmi.put("tutti-id", TUTTI_TRY(make()), deadline));
   TUTTI_TRY(pmi.barrier(deadline));
@@ -86,11 +93,14 @@ Result<Secret> read_secret_file(const std::string& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error(errno, fmt::format("cannot read TUTTI_SECRET_FILE {}", path));
   if ((info.st_mode & 077) != 0 || info.st_uid != geteuid()) {
-    return error(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} can be read by others than this user: chmod 600 it, and make a new secret", path);
+    return error(Code::kInvalidUsage,
+                 "TUTTI_SECRET_FILE {} can be read by others than this user: chmod 600 it, and make a new secret",
+                 path);
   }
   Bytes bytes = TUTTI_TRY(read_all(fd.get(), kMaxSecretFile, path));
   if (bytes.size() < kMinSecretFile) {
-    return error(Code::kInvalidUsage, "TUTTI_SECRET_FILE {} has {} bytes, at least {} are needed: head -c 32 /dev/urandom > {}", path,
+    return error(Code::kInvalidUsage,
+                 "TUTTI_SECRET_FILE {} has {} bytes, at least {} are needed: head -c 32 /dev/urandom > {}", path,
                  bytes.size(), kMinSecretFile, path);
   }
   return derive(bytes, "tutti secret file");
@@ -138,13 +148,10 @@ Result<JoinInfo> detect_launcher(const Config& config, Deadline deadline) {
   using namespace bootstrap;
   Launch launch = TUTTI_TRY(read_launch(config, environment, pmix_available()));
   switch (launch.channel) {
-    case IdChannel::kNone:
-      return JoinInfo{launch.rank, launch.nranks, {}, launch.launcher};
+    case IdChannel::kNone: return JoinInfo{launch.rank, launch.nranks, {}, launch.launcher};
     case IdChannel::kPmix:
-    case IdChannel::kPmi1:
-      return exchange_id(launch, config, deadline);
-    default:
-      return JoinInfo{launch.rank, launch.nranks, encode(TUTTI_TRY(id_of(launch, config))), launch.launcher};
+    case IdChannel::kPmi1: return exchange_id(launch, config, deadline);
+    default: return JoinInfo{launch.rank, launch.nranks, encode(TUTTI_TRY(id_of(launch, config))), launch.launcher};
   }
 }
 

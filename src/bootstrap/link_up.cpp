@@ -22,9 +22,9 @@ class Linking {
   Status late() const;
 
   const LinkUp& plan_;
-  std::map<int, std::string> expected_;   // higher neighbours that have not come yet, and who they are
-  std::map<int, Dialer> dialers_;         // lower ones that have not answered yet
-  std::map<int, std::string> dialed_;     // who these are
+  std::map<int, std::string> expected_;  // higher neighbours that have not come yet, and who they are
+  std::map<int, Dialer> dialers_;        // lower ones that have not answered yet
+  std::map<int, std::string> dialed_;    // who these are
   std::map<int, NewLink> links_;
   bool ready_sent_ = false;
 };
@@ -37,7 +37,8 @@ Linking::Linking(const LinkUp& plan) : plan_(plan) {
     }
     LinkHello greeting{plan_.rank, hello.rank, plan_.neighbours.job, plan_.neighbours.token};
     dialed_.emplace(hello.rank, hello.who());
-    dialers_.emplace(hello.rank, Dialer(hello.reachable_from(plan_.host), &plan_.tls, fmt::format("rank {} ({})", hello.rank, hello.who()),
+    dialers_.emplace(hello.rank, Dialer(hello.reachable_from(plan_.host), &plan_.tls,
+                                        fmt::format("rank {} ({})", hello.rank, hello.who()),
                                         Frame{static_cast<uint32_t>(MessageType::kLink), encode(greeting)}));
   }
 }
@@ -58,12 +59,13 @@ Result<std::map<int, NewLink>> Linking::run(Deadline deadline) {
 }
 
 void Linking::open_doors() {
-  plan_.doorman.advance([this](int rank) { return expected_.contains(rank); }, [this](int rank, NewLink link) {
-    link.who = expected_.at(rank);
-    link.channel.set_peer(fmt::format("rank {} ({})", rank, link.who));
-    expected_.erase(rank);
-    links_.emplace(rank, std::move(link));
-  });
+  plan_.doorman.advance([this](int rank) { return expected_.contains(rank); },
+                        [this](int rank, NewLink link) {
+                          link.who = expected_.at(rank);
+                          link.channel.set_peer(fmt::format("rank {} ({})", rank, link.who));
+                          expected_.erase(rank);
+                          links_.emplace(rank, std::move(link));
+                        });
 }
 
 void Linking::advance_dialers() {
@@ -113,8 +115,10 @@ Status Linking::late() const {
   }
   for (const auto& [rank, who] : expected_) ranks.push_back(rank);
   if (ranks.empty()) return error(Code::kTimeout, "the other ranks did not finish connecting in time");
-  return error(Code::kTimeout, "rank {} cannot connect to {}{}: check that the hosts reach each other, or name the right network with "
-               "TUTTI_INTERFACE", plan_.rank, list_ranks(ranks), reason);
+  return error(Code::kTimeout,
+               "rank {} cannot connect to {}{}: check that the hosts reach each other, or name the right network with "
+               "TUTTI_INTERFACE",
+               plan_.rank, list_ranks(ranks), reason);
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace tutti::bootstrap {
 std::string list_ranks(const std::vector<int>& ranks) {
   constexpr size_t kShown = 16;
   size_t shown = std::min(ranks.size(), kShown);
-  std::string text = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks.begin(), ranks.begin() + shown, ", "));
+  std::string text =
+      fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks.begin(), ranks.begin() + shown, ", "));
   if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
   return text;
 }
@@ -17,12 +18,13 @@ std::string list_ranks(const std::vector<int>& ranks) {
 Status Meeting::add(const Hello& hello, Clock::time_point now) {
   if (!members_.empty() && hello.nranks != nranks()) {
     const Hello& first = members_.begin()->second;
-    return error(Code::kInvalidUsage, "rank {} ({}) was started with {} ranks, rank {} ({}) with {}: start all with the same number",
+    return error(Code::kInvalidUsage,
+                 "rank {} ({}) was started with {} ranks, rank {} ({}) with {}: start all with the same number",
                  hello.rank, hello.who(), hello.nranks, first.rank, first.who(), first.nranks);
   }
   if (auto other = members_.find(hello.rank); other != members_.end()) {
-    return error(Code::kInvalidUsage, "two processes claim rank {}: {} and {}: give each process its own rank", hello.rank,
-                 other->second.who(), hello.who());
+    return error(Code::kInvalidUsage, "two processes claim rank {}: {} and {}: give each process its own rank",
+                 hello.rank, other->second.who(), hello.who());
   }
   members_.emplace(hello.rank, hello);
   // An absurd wait of a peer must not overflow the clock.
@@ -40,8 +42,10 @@ Status Meeting::missing() const {
   for (int rank = 0; rank < nranks(); ++rank) {
     if (!members_.contains(rank)) absent.push_back(rank);
   }
-  return error(Code::kTimeout, "{} of {} {} not joined after {} ms: check that {} started and can reach the meeting point, or raise "
-               "TUTTI_BOOTSTRAP_TIMEOUT_MS", list_ranks(absent), nranks(), absent.size() == 1 ? "has" : "have", timeout_ms_,
+  return error(Code::kTimeout,
+               "{} of {} {} not joined after {} ms: check that {} started and can reach the meeting point, or raise "
+               "TUTTI_BOOTSTRAP_TIMEOUT_MS",
+               list_ranks(absent), nranks(), absent.size() == 1 ? "has" : "have", timeout_ms_,
                absent.size() == 1 ? "it has" : "they have");
 }
 

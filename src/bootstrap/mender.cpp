@@ -4,9 +4,14 @@
 
 namespace tutti::bootstrap {
 
-Mender::Mender(int rank, std::vector<Hello> hellos, uint64_t job, const Secret& token, std::unique_ptr<TlsContext> tls, Doorman doorman,
-               int64_t silence_ms)
-    : rank_(rank), hellos_(std::move(hellos)), job_(job), token_(token), tls_(std::move(tls)), silence_ms_(silence_ms),
+Mender::Mender(int rank, std::vector<Hello> hellos, uint64_t job, const Secret& token, std::unique_ptr<TlsContext> tls,
+               Doorman doorman, int64_t silence_ms)
+    : rank_(rank),
+      hellos_(std::move(hellos)),
+      job_(job),
+      token_(token),
+      tls_(std::move(tls)),
+      silence_ms_(silence_ms),
       doorman_(std::move(doorman)) {}
 
 void Mender::knock(int rank) {
@@ -14,8 +19,9 @@ void Mender::knock(int rank) {
   const Hello& hello = hellos_[static_cast<size_t>(rank)];
   const HostIdentity& here = hellos_[static_cast<size_t>(rank_)].host;
   Frame greeting{static_cast<uint32_t>(MessageType::kLink), encode(LinkHello{rank_, rank, job_, token_})};
-  knocking_.emplace(rank, Knock{Dialer(hello.reachable_from(here), tls_.get(), fmt::format("rank {}", rank), std::move(greeting)),
-                                Deadline::after_ms(silence_ms_)});
+  knocking_.emplace(
+      rank, Knock{Dialer(hello.reachable_from(here), tls_.get(), fmt::format("rank {}", rank), std::move(greeting)),
+                  Deadline::after_ms(silence_ms_)});
 }
 
 Mender::News Mender::advance(const std::function<bool(int rank)>& linked) {

@@ -1,5 +1,5 @@
-// Closes the gaps that dead ranks leave in the overlay. A rank that lost its neighbours cannot hear of deaths beyond them: so it
-// knocks at the next rank, and the next, until one answers. What does not answer is dead.
+// Closes the gaps that dead ranks leave in the overlay. A rank that lost its neighbours cannot hear of deaths beyond
+// them: so it knocks at the next rank, and the next, until one answers. What does not answer is dead.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace tutti::bootstrap {
 class Mender {
  public:
   // `hellos` has every rank's, in rank order. `tls` is what `doorman` uses, and is taken over with it.
-  Mender(int rank, std::vector<Hello> hellos, uint64_t job, const Secret& token, std::unique_ptr<TlsContext> tls, Doorman doorman,
-         int64_t silence_ms);
+  Mender(int rank, std::vector<Hello> hellos, uint64_t job, const Secret& token, std::unique_ptr<TlsContext> tls,
+         Doorman doorman, int64_t silence_ms);
 
   // Starts knocking at `rank`, once.
   void knock(int rank);
@@ -22,8 +22,8 @@ class Mender {
   std::string who(int rank) const { return hellos_[static_cast<size_t>(rank)].who(); }
 
   struct News {
-    std::map<int, NewLink> links;   // ranks that answered, or that knocked here
-    std::map<int, Status> silent;   // ranks that are not there any more
+    std::map<int, NewLink> links;  // ranks that answered, or that knocked here
+    std::map<int, Status> silent;  // ranks that are not there any more
   };
   // Goes on without blocking. `linked(rank)`: there is a link already.
   News advance(const std::function<bool(int rank)>& linked);

@@ -90,8 +90,10 @@ Result<Hello> decode_hello(ByteView bytes) {
   in.u8();
   if (!in.ok()) return malformed("hello");
   if (hello.version != kWireVersion) {
-    return error(Code::kInvalidUsage, "rank {} ({}) speaks version {} of the meeting protocol, this job speaks {}: run the same version "
-                 "of tutti on all ranks", hello.rank, hello.who(), hello.version, kWireVersion);
+    return error(Code::kInvalidUsage,
+                 "rank {} ({}) speaks version {} of the meeting protocol, this job speaks {}: run the same version "
+                 "of tutti on all ranks",
+                 hello.rank, hello.who(), hello.version, kWireVersion);
   }
   hello.timeout_ms = static_cast<int64_t>(in.u64());
   in.into(hello.secret_check);

@@ -1,4 +1,5 @@
-// What the processes of a job say to each other, as values with encode and decode. Every decode is bounded and takes any bytes.
+// What the processes of a job say to each other, as values with encode and decode. Every decode is bounded and takes
+// any bytes.
 #pragma once
 
 #include <optional>
@@ -11,18 +12,18 @@
 namespace tutti::bootstrap {
 
 constexpr uint16_t kWireVersion = 1;
-constexpr size_t kMaxHello = 512;                  // before a peer has proven anything it may send this much
-constexpr size_t kMaxMessage = (1u << 20) + 256;   // afterwards: 1 MiB of payload and our own header
+constexpr size_t kMaxHello = 512;                 // before a peer has proven anything it may send this much
+constexpr size_t kMaxMessage = (1u << 20) + 256;  // afterwards: 1 MiB of payload and our own header
 constexpr int kMaxRanks = 1 << 20;
 
 enum class MessageType : uint32_t {
   // To and from the meeting point.
   kHello = 1,
   kNeighbours = 2,
-  kReady = 3,     // the sender's overlay is connected
-  kGo = 4,        // everyone's is
-  kRefused = 5,   // a Notice: the meeting failed
-  kFailed = 6,    // a Notice: the sender cannot go on
+  kReady = 3,    // the sender's overlay is connected
+  kGo = 4,       // everyone's is
+  kRefused = 5,  // a Notice: the meeting failed
+  kFailed = 6,   // a Notice: the sender cannot go on
   // Between neighbours of the overlay.
   kLink = 16,
   kLinkOk = 17,
@@ -38,17 +39,18 @@ enum class MessageType : uint32_t {
   kLeft = 27,     // a Notice: the rank left in good order
 };
 
-// Who a process is, as it says when it meets the others: fixed size, and the first fields keep their place in every version.
+// Who a process is, as it says when it meets the others: fixed size, and the first fields keep their place in every
+// version.
 struct Hello {
   uint16_t version = kWireVersion;
   int32_t rank = 0;
   int32_t nranks = 0;
   int64_t pid = 0;
-  int64_t timeout_ms = 0;              // how long the sender will wait for the others
+  int64_t timeout_ms = 0;  // how long the sender will wait for the others
   std::array<std::byte, 16> secret_check{};
   HostIdentity host;
-  std::string host_name;               // cut at 63 bytes
-  std::vector<Endpoint> endpoints;     // where the others may connect; at most kMaxEndpoints
+  std::string host_name;            // cut at 63 bytes
+  std::vector<Endpoint> endpoints;  // where the others may connect; at most kMaxEndpoints
 
   static constexpr size_t kMaxEndpoints = 12;
   // "pid 10 on node7".

@@ -17,7 +17,8 @@ constexpr int kBeatsPerSilence = 4;
 
 Overlay::Overlay(int rank, int nranks, std::map<int, NewLink> links, int64_t silence_ms)
     : rank_(rank), nranks_(nranks), silence_ms_(silence_ms) {
-  for (auto& [peer, link] : links) links_.emplace(peer, Link{std::move(link.channel), link.over_network, std::move(link.who)});
+  for (auto& [peer, link] : links)
+    links_.emplace(peer, Link{std::move(link.channel), link.over_network, std::move(link.who)});
 }
 
 Clock::time_point Overlay::next_deadline() const {
@@ -69,9 +70,12 @@ void Overlay::give_up_broken() {
     auto link = links_.find(peer);
     if (link == links_.end()) continue;
     std::string who = link->second.who;
-    links_.erase(link);
-    if (left_.contains(peer)) continue;
-    lose(peer, error(Code::kRemote, "rank {} ({}) has died or left without a goodbye: {}", peer, who, why.message()), -1);
+    if (left_.contains(peer)) {
+      links_.erase(link);
+      continue;
+    }
+    lose(peer, error(Code::kRemote, "rank {} ({}) has died or left without a goodbye: {}", peer, who, why.message()),
+         -1);
   }
 }
 
@@ -136,20 +140,15 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
       left_.insert(peer);
       link.channel.queue(static_cast<uint32_t>(MessageType::kGoodbyeHeard), {});
       return;
-    case MessageType::kGoodbyeHeard:
-      link.goodbye_heard = true;
-      return;
-    case MessageType::kBeat:
-      link.beats = true;
-      return;
-    default:
-      break;
+    case MessageType::kGoodbyeHeard: link.goodbye_heard = true; return;
+    case MessageType::kBeat: link.beats = true; return;
+    default: break;
   }
   broken_.emplace_back(peer, error(Code::kRemote, "it broke the protocol with a message of type {}", frame.type));
 }
 
-// Its own news reaching a rank back means that the others have given it up (they did not hear from it in time): it must not go
-// on as if nothing had happened.
+// Its own news reaching a rank back means that the others have given it up (they did not hear from it in time): it must
+// not go on as if nothing had happened.
 void Overlay::hear_lost(const Notice& notice, int from) {
   if (notice.rank < 0 || notice.rank >= nranks_ || left_.contains(notice.rank)) return;
   if (notice.rank != rank_) return lose(notice.rank, notice.status(), from);
@@ -160,10 +159,16 @@ void Overlay::hear_lost(const Notice& notice, int from) {
 
 void Overlay::lose(int rank, Status why, int heard_from) {
   if (!lost_.emplace(rank, why).second) return;
-  links_.erase(rank);
+  Bytes notice = encode(Notice{rank, why.code(), std::string(why.message())});
+  if (auto link = links_.find(rank); link != links_.end()) {
+    // It may be alive and have been cut off: then this is how it learns.
+    link->second.channel.queue(static_cast<uint32_t>(MessageType::kLost), notice);
+    (void)link->second.channel.flush();
+    links_.erase(link);
+  }
   suspects_.erase(rank);
   if (mender_) mender_->forget(rank);
-  flood(MessageType::kLost, encode(Notice{rank, why.code(), std::string(why.message())}), heard_from);
+  flood(MessageType::kLost, notice, heard_from);
   events_.push_back({Event::Kind::kLost, rank, std::move(why), 0, {}});
 }
 
@@ -197,7 +202,8 @@ void Overlay::route(Parcel parcel) {
   link.channel.queue(static_cast<uint32_t>(MessageType::kUser), encode(parcel));
   Result<bool> flushed = link.channel.flush();
   if (!flushed.ok()) broken_.emplace_back(next, flushed.status());
-  if (link.channel.unsent() > kMaxUnsent) broken_.emplace_back(next, error(Code::kRemote, "it does not read what is sent to it"));
+  if (link.channel.unsent() > kMaxUnsent)
+    broken_.emplace_back(next, error(Code::kRemote, "it does not read what is sent to it"));
 }
 
 void Overlay::abort(const Status& why) {
@@ -218,7 +224,9 @@ void Overlay::check_beats() {
     network |= link.over_network;
     if (!link.over_network || !link.beats || left_.contains(peer)) continue;
     if (now - link.heard_at < std::chrono::milliseconds(silence_ms_)) continue;
-    broken_.emplace_back(peer, error(Code::kRemote, "nothing was heard from it for {} ms: its host is stopped or unreachable", silence_ms_));
+    broken_.emplace_back(
+        peer,
+        error(Code::kRemote, "nothing was heard from it for {} ms: its host is stopped or unreachable", silence_ms_));
   }
   if (!network) beat_at_ = Clock::time_point::max();
   if (!beating_ || now < beat_at_) return;
@@ -250,7 +258,8 @@ bool Overlay::is_expected(const Block& block) const {
 
 void Overlay::send_block(int to, int origin, ByteView bytes) {
   auto link = links_.find(to);
-  if (link != links_.end()) link->second.channel.queue(static_cast<uint32_t>(MessageType::kBlock), encode(gather_, origin, bytes));
+  if (link != links_.end())
+    link->second.channel.queue(static_cast<uint32_t>(MessageType::kBlock), encode(gather_, origin, bytes));
 }
 
 void Overlay::flood_here() {
@@ -259,7 +268,8 @@ void Overlay::flood_here() {
 }
 
 bool Overlay::all_sent() const {
-  return std::all_of(links_.begin(), links_.end(), [](const auto& entry) { return entry.second.channel.unsent() == 0; });
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const auto& entry) { return entry.second.channel.unsent() == 0; });
 }
 
 }  // namespace tutti::bootstrap

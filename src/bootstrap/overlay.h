@@ -1,5 +1,5 @@
-// The connected overlay of one rank: it forwards news and messages, notices neighbours that are gone, and carries all_gather.
-// One thread at a time drives it with turn(); it has no thread, lock or callback of its own.
+// The connected overlay of one rank: it forwards news and messages, notices neighbours that are gone, and carries
+// all_gather. One thread at a time drives it with turn(); it has no thread, lock or callback of its own.
 #pragma once
 
 #include <map>
@@ -32,8 +32,8 @@ class Overlay {
   int rank() const { return rank_; }
   int nranks() const { return nranks_; }
 
-  // Waits until a neighbour has something, `wake_fd` (-1: none) is readable, or `timeout_ms` (-1: no limit) has passed; then reads,
-  // forwards and sends what is possible.
+  // Waits until a neighbour has something, `wake_fd` (-1: none) is readable, or `timeout_ms` (-1: no limit) has passed;
+  // then reads, forwards and sends what is possible.
   void turn(int timeout_ms, int wake_fd);
   // What has happened since the last call, in order.
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
@@ -110,9 +110,9 @@ class Overlay {
   Clock::time_point beat_at_ = Clock::time_point::max();
 };
 
-// Bruck's dissemination (Bruck et al., IEEE TPDS 8(11), 1997) over the overlay: ceil(log2 n) steps, in step k with the ranks at
-// distance 2^k. Collective. `what` completes "waiting for the {what} of rank 3".
-// Events that arrive meanwhile are appended to `events`; a lost rank or an abort ends the call with its sentence.
+// Bruck's dissemination (Bruck et al., IEEE TPDS 8(11), 1997) over the overlay: ceil(log2 n) steps, in step k with the
+// ranks at distance 2^k. Collective. `what` completes "waiting for the {what} of rank 3". Events that arrive meanwhile
+// are appended to `events`; a lost rank or an abort ends the call with its sentence.
 Result<std::vector<Bytes>> all_gather(Overlay& overlay, ByteView mine, std::string_view what, Deadline deadline,
                                       std::vector<Event>& events);
 

@@ -55,6 +55,7 @@ void Overlay::welcome(int rank, NewLink link) {
   tell(MessageType::kAbort, aborted_);
   if (leaving_) channel.queue(static_cast<uint32_t>(MessageType::kGoodbye), {});
   if (Result<bool> flushed = channel.flush(); !flushed.ok()) broken_.emplace_back(rank, flushed.status());
+  if (beating_ && link.over_network) beat_at_ = Clock::now();
   links_.emplace(rank, Link{std::move(link.channel), link.over_network, std::move(link.who)});
 }
 

@@ -13,7 +13,8 @@ constexpr size_t kMaxLine = 8'192;
 constexpr size_t kMaxFields = 64;
 
 Status broken(std::string_view why) {
-  return error(Code::kRemote, "the process manager at PMI_FD {}: check that this process was started by mpiexec itself", why);
+  return error(Code::kRemote, "the process manager at PMI_FD {}: check that this process was started by mpiexec itself",
+               why);
 }
 
 }  // namespace
@@ -76,21 +77,25 @@ Result<PmiFields> Pmi1::ask(std::string_view line, std::string_view expected, De
       Result<PmiFields> fields = parse_pmi(std::string_view(unread_).substr(0, end));
       unread_.erase(0, end + 1);
       if (!fields.ok()) return broken("sent a line that is not PMI-1");
-      if ((*fields)["cmd"] != expected) return broken(fmt::format("answered \"{}\" where \"{}\" was due", (*fields)["cmd"], expected));
+      if ((*fields)["cmd"] != expected)
+        return broken(fmt::format("answered \"{}\" where \"{}\" was due", (*fields)["cmd"], expected));
       auto rc = fields->find("rc");
-      if (rc != fields->end() && rc->second != "0") return broken(fmt::format("refused \"{}\" (rc={})", line, rc->second));
+      if (rc != fields->end() && rc->second != "0")
+        return broken(fmt::format("refused \"{}\" (rc={})", line, rc->second));
       return fields;
     }
     if (unread_.size() > kMaxLine) return broken("sent a line without end");
     pollfd wait{fd_, POLLIN, 0};
     if (::poll(&wait, 1, deadline.left_ms()) == 0 && deadline.passed()) {
-      return error(Code::kTimeout, "the process manager at PMI_FD did not answer \"{}\" in time: have all ranks been started?", line);
+      return error(Code::kTimeout,
+                   "the process manager at PMI_FD did not answer \"{}\" in time: have all ranks been started?", line);
     }
     char bytes[1024];
     ssize_t got = ::recv(fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got > 0) unread_.append(bytes, static_cast<size_t>(got));
     if (got == 0) return broken("closed the connection");
-    if (got < 0 && errno != EAGAIN && errno != EINTR) return system_error(errno, "cannot read from the process manager at PMI_FD");
+    if (got < 0 && errno != EAGAIN && errno != EINTR)
+      return system_error(errno, "cannot read from the process manager at PMI_FD");
   }
 }
 

@@ -34,7 +34,7 @@ class Pmi1 {
   Result<PmiFields> ask(std::string_view line, std::string_view expected, Deadline deadline);
 
   int fd_;
-  std::string space_;   // name of the job's key space
+  std::string space_;  // name of the job's key space
   std::string unread_;
 };
 

@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <pmix.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "base/check.h"
@@ -29,8 +31,11 @@ struct Library {
   Status check(pmix_status_t status, const char* what) const {
     if (status == PMIX_SUCCESS) return {};
     Code code = status == PMIX_ERR_TIMEOUT ? Code::kTimeout : Code::kRemote;
-    return error(code, "PMIx cannot {} ({}): check that the process manager that started this process still runs and has the version "
-                 "of libpmix.so.2", what, error_string(status));
+    return error(
+        code,
+        "PMIx cannot {} ({}): check that the process manager that started this process still runs and has the version "
+        "of libpmix.so.2",
+        what, error_string(status));
   }
 };
 
@@ -43,8 +48,9 @@ Result<Library> open_library() {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(handle, name));
     return function != nullptr;
   };
-  bool complete = load(library.init, "PMIx_Init") && load(library.finalize, "PMIx_Finalize") && load(library.put, "PMIx_Put") &&
-                  load(library.commit, "PMIx_Commit") && load(library.fence, "PMIx_Fence") && load(library.get, "PMIx_Get") &&
+  bool complete = load(library.init, "PMIx_Init") && load(library.finalize, "PMIx_Finalize") &&
+                  load(library.put, "PMIx_Put") && load(library.commit, "PMIx_Commit") &&
+                  load(library.fence, "PMIx_Fence") && load(library.get, "PMIx_Get") &&
                   load(library.error_string, "PMIx_Error_string");
   if (!complete) return error(Code::kSystem, "libpmix.so.2 lacks a function: install libpmix2 of version 3 or later");
   return library;
@@ -59,20 +65,31 @@ struct ValueDeleter {
 };
 using ValuePtr = std::unique_ptr<pmix_value_t, ValueDeleter>;
 
-Result<ValuePtr> get(const Library& library, const pmix_proc_t& process, const char* key, Deadline deadline) {
-  int timeout_s = std::max(1, deadline.left_ms(INT32_MAX) / 1000);
-  pmix_info_t limit;
-  std::memset(&limit, 0, sizeof(limit));
-  std::strncpy(limit.key, PMIX_TIMEOUT, sizeof(limit.key) - 1);
+pmix_info_t info_of(const char* key) {
+  pmix_info_t info;
+  std::memset(&info, 0, sizeof(info));
+  std::strncpy(info.key, key, sizeof(info.key) - 1);
+  return info;
+}
+
+// PMIx counts in seconds. A process manager may ignore it in a fence; its own deadlines hold then.
+pmix_info_t time_limit(Deadline deadline) {
+  pmix_info_t limit = info_of(PMIX_TIMEOUT);
   limit.value.type = PMIX_INT;
-  limit.value.data.integer = timeout_s;
+  limit.value.data.integer = std::max(1, deadline.left_ms(INT32_MAX) / 1000);
+  return limit;
+}
+
+Result<ValuePtr> get(const Library& library, const pmix_proc_t& process, const char* key, Deadline deadline) {
+  pmix_info_t limit = time_limit(deadline);
   pmix_value_t* value = nullptr;
   TUTTI_TRY(library.check(library.get(&process, key, &limit, 1, &value), key));
   return ValuePtr(value);
 }
 
 Result<std::string> exchange(const Library& library, const pmix_proc_t& self,
-                             const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job, Deadline deadline) {
+                             const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job,
+                             Deadline deadline) {
   pmix_proc_t all = self;
   all.rank = PMIX_RANK_WILDCARD;
   ValuePtr size = TUTTI_TRY(get(library, all, PMIX_JOB_SIZE, deadline));
@@ -89,16 +106,15 @@ Result<std::string> exchange(const Library& library, const pmix_proc_t& self,
     TUTTI_TRY(library.check(library.put(PMIX_GLOBAL, kKey, &value), "store the unique id"));
   }
   TUTTI_TRY(library.check(library.commit(), "commit the unique id"));
-  pmix_info_t collect;
-  std::memset(&collect, 0, sizeof(collect));
-  std::strncpy(collect.key, PMIX_COLLECT_DATA, sizeof(collect.key) - 1);
-  collect.value.type = PMIX_BOOL;
-  collect.value.data.flag = true;
-  TUTTI_TRY(library.check(library.fence(&all, 1, &collect, 1), "bring the ranks together"));
+  pmix_info_t wishes[] = {info_of(PMIX_COLLECT_DATA), time_limit(deadline)};
+  wishes[0].value.type = PMIX_BOOL;
+  wishes[0].value.data.flag = true;
+  TUTTI_TRY(library.check(library.fence(&all, 1, wishes, std::size(wishes)), "bring the ranks together"));
   pmix_proc_t root = self;
   root.rank = 0;
   ValuePtr value = TUTTI_TRY(get(library, root, kKey, deadline));
-  if (value->type != PMIX_STRING || value->data.string == nullptr) return error(Code::kRemote, "PMIx told a unique id that is no text");
+  if (value->type != PMIX_STRING || value->data.string == nullptr)
+    return error(Code::kRemote, "PMIx told a unique id that is no text");
   return std::string(value->data.string);
 }
 
@@ -110,7 +126,8 @@ bool pmix_available() {
   return handle != nullptr;
 }
 
-Result<std::string> exchange_by_pmix(const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job, Deadline deadline) {
+Result<std::string> exchange_by_pmix(const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job,
+                                     Deadline deadline) {
   Library library = TUTTI_TRY(open_library());
   pmix_proc_t self;
   TUTTI_TRY(library.check(library.init(&self, nullptr, 0), "reach the process manager"));

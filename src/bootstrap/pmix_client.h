@@ -17,8 +17,9 @@ struct PmixJob {
   int nranks = 0;
 };
 
-// Asks for rank and size, lets rank 0 make its value with `make` (only there, and only if there are several ranks), and returns
-// rank 0's value on every rank. Blocks until all ranks do the same or `deadline`.
-Result<std::string> exchange_by_pmix(const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job, Deadline deadline);
+// Asks for rank and size, lets rank 0 make its value with `make` (only there, and only if there are several ranks), and
+// returns rank 0's value on every rank. Blocks until all ranks do the same or `deadline`.
+Result<std::string> exchange_by_pmix(const std::function<Result<std::string>(const PmixJob&)>& make, PmixJob& job,
+                                     Deadline deadline);
 
 }  // namespace tutti::bootstrap

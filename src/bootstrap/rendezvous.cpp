@@ -1,298 +1,38 @@
 #include "bootstrap/rendezvous.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-
-#include <atomic>
-#include <list>
-#include <set>
-
-#include "base/log.h"
-#include "bootstrap/channel.h"
-#include "bootstrap/meeting.h"
-#include "bootstrap/sockets.h"
-#include "bootstrap/tls.h"
+#include <system_error>
 
 namespace tutti::bootstrap {
-namespace {
-
-constexpr int64_t kHelloTimeoutMs = 5'000;   // from connecting to a whole hello
-constexpr int64_t kFarewellMs = 1'000;       // for a last answer to be delivered
-constexpr size_t kMaxStrangers = 256;        // connections that have not said hello yet
-constexpr int64_t kOverlayTimeoutMs = 30'000;
-
-// One connection.
-struct Guest {
-  Channel channel;
-  Deadline deadline;   // for the hello, later for the last answer
-  int rank = -1;       // -1: a stranger
-  bool ready = false;
-  bool leaving = false;
-};
-
-void queue(Guest& guest, MessageType type, ByteView payload) { guest.channel.queue(static_cast<uint32_t>(type), payload); }
-
-}  // namespace
-
-class Rendezvous::Server {
- public:
-  static Result<std::unique_ptr<Server>> create(const UniqueId& id, std::vector<Listener> listeners) {
-    auto server = std::make_unique<Server>();
-    server->serves_once_ = id.kind != UniqueId::Kind::kServed;
-    server->secret_check_ = id.secret_check();
-    server->listeners_ = std::move(listeners);
-    server->wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!server->wake_) return system_error(errno, "cannot make an eventfd");
-    server->tls_ = TUTTI_TRY(TlsContext::create(id.tls_key()));
-    return server;
-  }
-
-  void run() {
-    while (!stopping_ || !guests_.empty()) {
-      wait();
-      if (!stopping_) accept_guests();
-      for (Guest& guest : guests_) serve(guest);
-      check_deadlines();
-    }
-  }
-
-  void stop() {
-    stop_requested_ = true;
-    uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof(one));
-  }
-
- private:
-  void wait();
-  void accept_guests();
-  void serve(Guest& guest);
-  void handle(Guest& guest, const Frame& frame);
-  void welcome(Guest& guest, const Hello& hello);
-  void drop(Guest& guest, const Status& why);
-  void check_deadlines();
-  void begin_overlay();
-  void go_if_ready();
-  void fail(const Status& why);
-  void dismiss(Guest& guest) {
-    guest.leaving = true;
-    guest.deadline = Deadline::after_ms(kFarewellMs);
-  }
-
-  std::vector<Listener> listeners_;
-  Fd wake_;
-  std::unique_ptr<TlsContext> tls_;
-  std::array<std::byte, 16> secret_check_{};
-  std::list<Guest> guests_;
-  Meeting meeting_;
-  Status failure_;      // of the last meeting
-  std::set<int> told_;  // the ranks that know it
-  Deadline overlay_deadline_ = Deadline::never();
-  int wrong_secrets_ = 0;
-  std::atomic<bool> stop_requested_{false};
-  bool stopping_ = false;
-  bool serves_once_ = false;
-};
-
-void Rendezvous::Server::wait() {
-  std::vector<pollfd> fds{{wake_.get(), POLLIN, 0}};
-  for (const Listener& listener : listeners_) {
-    if (!stopping_) fds.push_back({listener.fd.get(), POLLIN, 0});
-  }
-  auto next = std::min(meeting_.deadline(), overlay_deadline_.at());
-  for (const Guest& guest : guests_) {
-    fds.push_back({guest.channel.fd(), guest.channel.events(), 0});
-    next = std::min(next, guest.deadline.at());
-  }
-  int timeout_ms = -1;
-  if (next != Clock::time_point::max()) {
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-    timeout_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
-  }
-  ::poll(fds.data(), fds.size(), timeout_ms);
-  uint64_t count = 0;
-  (void)!::read(wake_.get(), &count, sizeof(count));
-  if (stop_requested_ && !stopping_) {
-    stopping_ = true;
-    listeners_.clear();
-    if (!meeting_.empty()) fail(error(Code::kRemote, "the process with the meeting point ended before all ranks had joined"));
-    for (Guest& guest : guests_) dismiss(guest);
-  }
-}
-
-void Rendezvous::Server::accept_guests() {
-  for (const Listener& listener : listeners_) {
-    while (std::optional<Accepted> accepted = accept_one(listener)) {
-      auto stream = accepted->is_unix ? make_unix_stream(std::move(accepted->fd))
-                                      : tls_->make_stream(std::move(accepted->fd), TlsRole::kAccepts);
-      if (!stream.ok()) {
-        log_warn("refused a connection to the meeting point: {}", stream.status().message());
-        continue;
-      }
-      guests_.push_back({Channel(std::move(stream).value(), accepted->from, kMaxHello), Deadline::after_ms(kHelloTimeoutMs)});
-    }
-  }
-  // Strangers beyond the bound go, oldest first: a port scanner must not use up the descriptors.
-  size_t strangers = 0;
-  for (const Guest& guest : guests_) strangers += guest.rank < 0 && !guest.leaving;
-  for (auto guest = guests_.begin(); guest != guests_.end() && strangers > kMaxStrangers;) {
-    bool stranger = guest->rank < 0 && !guest->leaving;
-    guest = stranger ? guests_.erase(guest) : std::next(guest);
-    strangers -= stranger;
-  }
-}
-
-void Rendezvous::Server::serve(Guest& guest) {
-  if (Result<bool> flushed = guest.channel.flush(); !flushed.ok()) return drop(guest, flushed.status());
-  for (;;) {
-    Result<std::optional<Frame>> frame = guest.channel.next();
-    if (!frame.ok()) return drop(guest, frame.status());
-    if (!frame->has_value()) break;
-    if (!guest.leaving) handle(guest, **frame);
-  }
-  if (Result<bool> flushed = guest.channel.flush(); !flushed.ok()) drop(guest, flushed.status());
-}
-
-void Rendezvous::Server::handle(Guest& guest, const Frame& frame) {
-  auto type = static_cast<MessageType>(frame.type);
-  if (guest.rank < 0 && type == MessageType::kHello) {
-    Result<Hello> hello = decode_hello(frame.payload);
-    if (hello.ok()) return welcome(guest, *hello);
-    if (hello.status().code() != Code::kInvalidUsage) return drop(guest, hello.status());
-    guest.rank = kMaxRanks;  // a tutti of another version: it hears the sentence like everyone else
-    return fail(hello.status());
-  }
-  if (guest.rank >= 0 && type == MessageType::kReady && meeting_.complete()) {
-    guest.ready = true;
-    return go_if_ready();
-  }
-  if (guest.rank >= 0 && type == MessageType::kFailed) {
-    Result<Notice> notice = decode_notice(frame.payload);
-    if (notice.ok()) return fail(notice->status());
-  }
-  drop(guest, error(Code::kRemote, "{} sent a message that does not belong here", guest.channel.peer()));
-}
-
-void Rendezvous::Server::welcome(Guest& guest, const Hello& hello) {
-  if (!equal_in_constant_time(hello.secret_check, secret_check_)) {
-    ++wrong_secrets_;
-    log_warn("refused {} as rank {}: its secret is not the job's", hello.who(), hello.rank);
-    Notice notice{hello.rank, Code::kInvalidUsage, "the secret of this process is not the job's: check TUTTI_SECRET_FILE"};
-    queue(guest, MessageType::kRefused, encode(notice));
-    return dismiss(guest);
-  }
-  guest.rank = hello.rank;
-  guest.deadline = Deadline::never();
-  guest.channel.set_peer(fmt::format("rank {} ({})", hello.rank, hello.who()));
-  // Who comes after its meeting has failed hears the same sentence. A rank that has heard it comes for a new meeting.
-  if (!failure_.ok() && meeting_.empty() && told_.insert(hello.rank).second) {
-    queue(guest, MessageType::kRefused, encode(Notice{-1, failure_.code(), std::string(failure_.message())}));
-    return dismiss(guest);
-  }
-  failure_ = {};
-  Status added = meeting_.add(hello);
-  if (!added.ok()) return fail(added);
-  if (meeting_.complete()) begin_overlay();
-}
-
-void Rendezvous::Server::begin_overlay() {
-  Secret token;
-  uint64_t job = 0;
-  Status random = random_bytes(token);
-  if (random.ok()) random = random_bytes(std::as_writable_bytes(std::span(&job, 1)));
-  if (!random.ok()) return fail(random);
-  for (Guest& guest : guests_) {
-    if (guest.rank < 0 || guest.leaving) continue;
-    guest.channel.set_max_payload(kMaxMessage);
-    queue(guest, MessageType::kNeighbours, encode(meeting_.neighbours_for(guest.rank, job, token)));
-    // Tells now, not on the guest's next turn: it has nothing to wait for.
-    (void)guest.channel.flush();
-  }
-  overlay_deadline_ = Deadline::after_ms(kOverlayTimeoutMs);
-}
-
-void Rendezvous::Server::go_if_ready() {
-  int ready = 0;
-  for (const Guest& guest : guests_) ready += guest.ready && !guest.leaving;
-  if (ready < meeting_.nranks()) return;
-  // Rank 0's meeting point ends with its join. Who comes for the next communicator must not find this one.
-  if (serves_once_) listeners_.clear();
-  for (Guest& guest : guests_) {
-    if (guest.rank < 0 || guest.leaving) continue;
-    queue(guest, MessageType::kGo, {});
-    (void)guest.channel.flush();
-    dismiss(guest);
-  }
-  meeting_ = Meeting();
-  overlay_deadline_ = Deadline::never();
-}
-
-// Everyone who is here hears why, and the next meeting may begin.
-void Rendezvous::Server::fail(const Status& why) {
-  failure_ = why;
-  told_.clear();
-  Bytes notice = encode(Notice{-1, why.code(), std::string(why.message())});
-  for (Guest& guest : guests_) {
-    if (guest.rank < 0 || guest.leaving) continue;
-    told_.insert(guest.rank);
-    queue(guest, MessageType::kRefused, notice);
-    (void)guest.channel.flush();
-    dismiss(guest);
-  }
-  meeting_ = Meeting();
-  overlay_deadline_ = Deadline::never();
-}
-
-void Rendezvous::Server::drop(Guest& guest, const Status& why) {
-  bool member = guest.rank >= 0 && !guest.leaving;
-  if (guest.rank < 0 && !guest.leaving && why.code() == Code::kInvalidUsage) {
-    ++wrong_secrets_;
-    log_warn("refused a connection to the meeting point from {}", why.message());
-  }
-  guest.leaving = true;
-  guest.deadline = Deadline::after_ms(0);
-  if (member) fail(error(Code::kRemote, "{} ended before all ranks had joined", guest.channel.peer()));
-}
-
-void Rendezvous::Server::check_deadlines() {
-  if (!meeting_.complete() && Clock::now() >= meeting_.deadline()) {
-    Status missing = meeting_.missing();
-    if (wrong_secrets_ > 0) {
-      missing = error(Code::kTimeout, "{}; {} connection(s) with a wrong secret were refused: check TUTTI_SECRET_FILE of those ranks",
-                      missing.message(), wrong_secrets_);
-    }
-    fail(missing);
-  }
-  if (overlay_deadline_.passed()) {
-    std::vector<int> late;
-    for (const Guest& guest : guests_) {
-      if (guest.rank >= 0 && !guest.leaving && !guest.ready) late.push_back(guest.rank);
-    }
-    fail(error(Code::kTimeout, "{} did not connect to the neighbours within {} ms", list_ranks(late), kOverlayTimeoutMs));
-  }
-  guests_.remove_if([this](const Guest& guest) {
-    bool told = guest.leaving && guest.channel.unsent() == 0;
-    return guest.deadline.passed() || (told && (guest.channel.closed() || stopping_));
-  });
-}
-
 namespace {
 
 Result<std::vector<Listener>> open_listeners(const UniqueId& id, uint16_t port, const RendezvousOptions& options) {
   std::vector<Listener> listeners;
   if (options.unix_socket) listeners.push_back(TUTTI_TRY(listen_unix(id.unix_endpoint().name)));
-  if (options.tcp && id.kind != UniqueId::Kind::kLocal) listeners.push_back(TUTTI_TRY(listen_tcp(port, "TUTTI_ADDRESS")));
+  if (options.tcp && id.kind != UniqueId::Kind::kLocal)
+    listeners.push_back(TUTTI_TRY(listen_tcp(port, "TUTTI_ADDRESS")));
   return listeners;
 }
 
 }  // namespace
 
-Rendezvous::Rendezvous(UniqueId id, std::unique_ptr<Server> server) : id_(std::move(id)), server_(std::move(server)) {
-  thread_ = std::thread([this] { server_->run(); });
+Rendezvous::Rendezvous(UniqueId id, std::unique_ptr<MeetingServer> server)
+    : id_(std::move(id)), server_(std::move(server)) {}
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(const UniqueId& id, std::vector<Listener> listeners) {
+  auto server = TUTTI_TRY(MeetingServer::create(id, std::move(listeners)));
+  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(id, std::move(server)));
+  try {
+    rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { server->run(); });
+  } catch (const std::system_error& problem) {
+    return error(Code::kSystem, "cannot start the meeting point's thread ({}): raise the limit on threads (ulimit -u)",
+                 problem.what());
+  }
+  return rendezvous;
 }
 
 Rendezvous::~Rendezvous() {
   server_->stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const RendezvousOptions& options) {
@@ -302,17 +42,15 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const RendezvousOptions& 
   id.host = options.unix_socket ? options.host.hash() : 0;
   std::vector<Listener> listeners = TUTTI_TRY(open_listeners(id, 0, options));
   for (const Listener& listener : listeners) {
-    if (!listener.endpoint.is_unix()) id.addresses = TUTTI_TRY(local_addresses(options.interface, listener.endpoint.port));
+    if (!listener.endpoint.is_unix())
+      id.addresses = TUTTI_TRY(local_addresses(options.interface, listener.endpoint.port));
   }
-  auto server = TUTTI_TRY(Server::create(id, std::move(listeners)));
-  return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(id), std::move(server)));
+  return start(id, std::move(listeners));
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::serve(const UniqueId& id, const RendezvousOptions& options) {
   uint16_t port = id.addresses.empty() ? 0 : id.addresses.front().port;
-  std::vector<Listener> listeners = TUTTI_TRY(open_listeners(id, port, options));
-  auto server = TUTTI_TRY(Server::create(id, std::move(listeners)));
-  return std::unique_ptr<Rendezvous>(new Rendezvous(id, std::move(server)));
+  return start(id, TUTTI_TRY(open_listeners(id, port, options)));
 }
 
 }  // namespace tutti::bootstrap

@@ -1,5 +1,5 @@
-// The meeting point: a thread that takes the ranks of a job in and tells each of them its neighbours. It sleeps while nobody comes,
-// and serves one meeting after another while it lives.
+// The meeting point: a thread that takes the ranks of a job in and tells each of them its neighbours. It sleeps while
+// nobody comes, and serves one meeting after another while it lives.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,13 @@
 #include <thread>
 
 #include "base/status.h"
+#include "bootstrap/meeting_server.h"
 #include "bootstrap/unique_id.h"
 
 namespace tutti::bootstrap {
 
 struct RendezvousOptions {
-  std::string interface;              // limits the addresses of the id; "" is all
+  std::string interface;  // limits the addresses of the id; "" is all
   bool unix_socket = true;
   bool tcp = true;
   HostIdentity host = HostIdentity::here();
@@ -31,11 +32,11 @@ class Rendezvous {
   const UniqueId& id() const { return id_; }
 
  private:
-  class Server;
-  Rendezvous(UniqueId id, std::unique_ptr<Server> server);
+  Rendezvous(UniqueId id, std::unique_ptr<MeetingServer> server);
+  static Result<std::unique_ptr<Rendezvous>> start(const UniqueId& id, std::vector<Listener> listeners);
 
   UniqueId id_;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<MeetingServer> server_;
   std::thread thread_;
 };
 

@@ -38,8 +38,10 @@ Endpoint bound_endpoint(int fd) {
 
 Status listen_errors(int code, uint16_t port, std::string_view what) {
   if (code == EADDRINUSE) {
-    return error(Code::kSystem, "port {} is in use by another process: choose another port for {}, or end the process that holds it "
-                 "(ss -tlnp 'sport = :{}' shows it)", port, what, port);
+    return error(Code::kSystem,
+                 "port {} is in use by another process: choose another port for {}, or end the process that holds it "
+                 "(ss -tlnp 'sport = :{}' shows it)",
+                 port, what, port);
   }
   if (code == EACCES) {
     return error(Code::kSystem, "port {} may not be opened by this user: choose a port above 1023 for {}", port, what);
@@ -57,8 +59,10 @@ Result<Listener> listen_unix(const std::string& name) {
   if (name.empty()) length = sizeof(sa_family_t);
   if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     if (errno == EADDRINUSE) {
-      return error(Code::kSystem, "the unix socket \"@{}\" is in use: another job with the same identity is starting on this host, or "
-                   "two processes were started as rank 0", name);
+      return error(Code::kSystem,
+                   "the unix socket \"@{}\" is in use: another job with the same identity is starting on this host, or "
+                   "two processes were started as rank 0",
+                   name);
     }
     return system_error(errno, fmt::format("cannot bind the unix socket \"@{}\"", name));
   }
@@ -107,6 +111,8 @@ Result<Fd> start_connect(const Endpoint& endpoint) {
   if (!fd) return system_error(errno, "cannot open a socket");
   if (!endpoint.is_unix()) tune_tcp(fd.get());
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS) {
+    // A unix socket whose queue is full is there, and busy.
+    if (errno == EAGAIN) return error(Code::kTimeout, "too many processes connect to {} at once", endpoint.text());
     return system_error(errno, fmt::format("cannot connect to {}", endpoint.text()));
   }
   return fd;

@@ -17,8 +17,8 @@ struct Listener {
 
 // An empty name lets the kernel choose one. Error when the name is taken.
 Result<Listener> listen_unix(const std::string& name);
-// IPv6 and IPv4 on one socket, IPv4 alone where there is no IPv6. Port 0: any free one. `what` names the option that chose the
-// port in the error for a port in use.
+// IPv6 and IPv4 on one socket, IPv4 alone where there is no IPv6. Port 0: any free one. `what` names the option that
+// chose the port in the error for a port in use.
 Result<Listener> listen_tcp(uint16_t port, std::string_view what);
 
 struct Accepted {

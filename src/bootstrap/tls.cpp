@@ -16,7 +16,9 @@ constexpr unsigned char kAes256GcmSha384[] = {0x13, 0x02};  // RFC 8446, B.4
 template <auto Free>
 struct Deleter {
   template <typename T>
-  void operator()(T* object) const { Free(object); }
+  void operator()(T* object) const {
+    Free(object);
+  }
 };
 using CtxPtr = std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>>;
 using SslPtr = std::unique_ptr<SSL, Deleter<SSL_free>>;
@@ -26,7 +28,9 @@ using BioMethodPtr = std::unique_ptr<BIO_METHOD, Deleter<BIO_meth_free>>;
 // OpenSSL's own socket BIO writes with write(2), which raises SIGPIPE; this one sends with MSG_NOSIGNAL.
 int fd_of(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
 
-bool is_not_now(int code) { return code == EAGAIN || code == EWOULDBLOCK || code == EINTR || code == ENOTCONN || code == EINPROGRESS; }
+bool is_not_now(int code) {
+  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR || code == ENOTCONN || code == EINPROGRESS;
+}
 
 int bio_write(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
@@ -54,7 +58,8 @@ int bio_create(BIO* bio) {
   return 1;
 }
 
-// A TLS 1.3 external pre-shared key is handed to OpenSSL as a session that never was (SSL_set_psk_use_session_callback(3)).
+// A TLS 1.3 external pre-shared key is handed to OpenSSL as a session that never was
+// (SSL_set_psk_use_session_callback(3)).
 SessionPtr session_of(SSL* ssl, const Secret& key) {
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kAes256GcmSha384);
   SessionPtr session(SSL_SESSION_new());
@@ -86,12 +91,15 @@ int find_session(SSL* ssl, const unsigned char* identity, size_t identity_size, 
 // Takes OpenSSL's errors of this thread off its queue.
 Status handshake_error(bool connects) {
   unsigned long code = ERR_peek_last_error();
-  std::string reason = code == 0 ? "connection closed" : ERR_reason_error_string(code) ? ERR_reason_error_string(code) : "unknown";
+  std::string reason = code == 0                       ? "connection closed"
+                       : ERR_reason_error_string(code) ? ERR_reason_error_string(code)
+                                                       : "unknown";
   int number = ERR_GET_REASON(code);
   ERR_clear_error();
-  bool differs = connects ? number == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER || number == SSL_R_TLSV1_ALERT_DECRYPT_ERROR ||
-                                number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE
-                          : number == SSL_R_BINDER_DOES_NOT_VERIFY;
+  bool differs = connects
+                     ? number == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER || number == SSL_R_TLSV1_ALERT_DECRYPT_ERROR ||
+                           number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE
+                     : number == SSL_R_BINDER_DOES_NOT_VERIFY;
   if (differs) {
     return error(Code::kInvalidUsage, "the secret of {} is not the job's: check TUTTI_SECRET_FILE",
                  connects ? "this process" : "the process that connected");
@@ -151,7 +159,8 @@ class TlsStream final : public Stream {
     if (done != 1 && why == SSL_ERROR_SYSCALL && errno != 0) return system_error(errno, "the connection failed");
     if (done != 1) return handshake_error(connects_);
     // The one thing that proves the peer's knowledge of the key: without it a stranger with a certificate would do.
-    if (SSL_session_reused(ssl_.get()) != 1 || SSL_version(ssl_.get()) != TLS1_3_VERSION) return handshake_error(connects_);
+    if (SSL_session_reused(ssl_.get()) != 1 || SSL_version(ssl_.get()) != TLS1_3_VERSION)
+      return handshake_error(connects_);
     proven_ = true;
     return {};
   }
@@ -199,9 +208,12 @@ class PskContext final : public TlsContext {
     bool set = SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_ciphersuites(ctx, "TLS_AES_256_GCM_SHA384") == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1;
-    if (!set) return error(Code::kSystem, "this OpenSSL has no TLS 1.3 with AES-256-GCM: use OpenSSL 3 with its default provider");
+    if (!set)
+      return error(Code::kSystem,
+                   "this OpenSSL has no TLS 1.3 with AES-256-GCM: use OpenSSL 3 with its default provider");
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(ctx,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);  // the trust store is empty
     SSL_CTX_set_app_data(ctx, &shared_->key);
@@ -223,7 +235,8 @@ class PskContext final : public TlsContext {
     if (connects) {
       SSL_set_connect_state(ssl.get());
     } else {
-      // A server that verifies peers refuses every session without an id context, pre-shared ones too; a client must have none.
+      // A server that verifies peers refuses every session without an id context, pre-shared ones too; a client must
+      // have none.
       SSL_set_session_id_context(ssl.get(), kIdentity, sizeof(kIdentity));
       SSL_set_accept_state(ssl.get());
     }

@@ -1,5 +1,5 @@
-// TLS 1.3 with a pre-shared key and nothing else: no certificates, no tickets, no other version or cipher. Both ends prove that
-// they know the key, or the handshake fails.
+// TLS 1.3 with a pre-shared key and nothing else: no certificates, no tickets, no other version or cipher. Both ends
+// prove that they know the key, or the handshake fails.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ class TlsContext {
   static Result<std::unique_ptr<TlsContext>> create(const Secret& key);
   virtual ~TlsContext() = default;
 
-  // Takes a non-blocking TCP socket, which may still be connecting. The handshake happens within read() and write(); errors:
-  // kInvalidUsage when the peer's key differs, kRemote when the peer does not speak as tutti does.
+  // Takes a non-blocking TCP socket, which may still be connecting. The handshake happens within read() and write();
+  // errors: kInvalidUsage when the peer's key differs, kRemote when the peer does not speak as tutti does.
   virtual Result<std::unique_ptr<Stream>> make_stream(Fd fd, TlsRole role) = 0;
 };
 

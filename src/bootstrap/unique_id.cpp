@@ -20,7 +20,9 @@ uint32_t checksum(ByteView bytes) { return static_cast<uint32_t>(hash64(bytes));
 
 }  // namespace
 
-Endpoint UniqueId::unix_endpoint() const { return Endpoint::unix_socket(fmt::format("tutti-{}-{:016x}", geteuid(), job)); }
+Endpoint UniqueId::unix_endpoint() const {
+  return Endpoint::unix_socket(fmt::format("tutti-{}-{:016x}", geteuid(), job));
+}
 
 std::array<std::byte, 16> UniqueId::secret_check() const {
   Secret derived = derive(secret, "tutti hello");
@@ -65,12 +67,14 @@ Result<UniqueId> decode_unique_id(const tutti_unique_id_t& bytes) {
   uint8_t version = in.u8();
   bool intact = Reader(all.subspan(kChecksumAt)).u32() == checksum(all.first(kChecksumAt));
   if (magic != kMagic || !intact) {
-    return error(Code::kInvalidArgument, "the unique id is damaged or was not made by tutti: pass on all 128 bytes of "
+    return error(Code::kInvalidArgument,
+                 "the unique id is damaged or was not made by tutti: pass on all 128 bytes of "
                  "tutti_get_unique_id() unchanged");
   }
   if (version != kVersion) {
-    return error(Code::kInvalidArgument, "the unique id has version {}, this library knows {}: use one version of tutti on all ranks",
-                 version, kVersion);
+    return error(Code::kInvalidArgument,
+                 "the unique id has version {}, this library knows {}: use one version of tutti on all ranks", version,
+                 kVersion);
   }
   UniqueId id;
   uint8_t kind = in.u8();

@@ -50,8 +50,10 @@ Result<std::unique_ptr<Stream>> make_unix_stream(Fd fd) {
     return system_error(errno, "cannot read the credentials of a unix socket's peer");
   }
   if (peer.uid != geteuid()) {
-    return error(Code::kInvalidUsage, "process {} of user {} is at the other end of a unix socket, but this job runs as user {}: "
-                 "start all ranks as one user", peer.pid, peer.uid, geteuid());
+    return error(Code::kInvalidUsage,
+                 "process {} of user {} is at the other end of a unix socket, but this job runs as user {}: "
+                 "start all ranks as one user",
+                 peer.pid, peer.uid, geteuid());
   }
   return std::unique_ptr<Stream>(std::make_unique<UnixStream>(std::move(fd)));
 }

@@ -1,5 +1,5 @@
-// Little-endian values in a byte buffer: how every message of the control plane is written and read. Reading is bounded: a
-// Reader that runs past the end answers zeros and says so in ok().
+// Little-endian values in a byte buffer: how every message of the control plane is written and read. Reading is
+// bounded: a Reader that runs past the end answers zeros and says so in ok().
 #pragma once
 
 #include <array>

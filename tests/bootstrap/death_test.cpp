@@ -27,7 +27,8 @@ void live(const JoinInfo& info, const JoinOptions& options, int out) {
   if (Status started = (*plane)->start(events); !started.ok()) return;
   tell(out, "joined");
   int number = 0;
-  while (sigwait(&term, &number) == 0 && number == SIGUSR1) (*plane)->abort(error(Code::kAborted, "enough of rank {}", info.rank));
+  while (sigwait(&term, &number) == 0 && number == SIGUSR1)
+    (*plane)->abort(error(Code::kAborted, "enough of rank {}", info.rank));
   (*plane)->leave(Deadline::after_ms(5'000));
   tell(out, "left");
 }

@@ -6,7 +6,9 @@
 namespace tutti::bootstrap {
 namespace {
 
-std::string part_of(int rank, int round) { return fmt::format("{}:{}", round, std::string(static_cast<size_t>(rank * 3), 'x')); }
+std::string part_of(int rank, int round) {
+  return fmt::format("{}:{}", round, std::string(static_cast<size_t>(rank * 3), 'x'));
+}
 
 // Joins, exchanges twice, leaves; "" or what went wrong.
 std::string whole_life(const JoinInfo& info, const JoinOptions& options) {
@@ -17,7 +19,8 @@ std::string whole_life(const JoinInfo& info, const JoinOptions& options) {
     if (!parts.ok()) return std::string(parts.status().message());
     if (parts->size() != static_cast<size_t>(info.nranks)) return "wrong number of parts";
     for (int rank = 0; rank < info.nranks; ++rank) {
-      if ((*parts)[static_cast<size_t>(rank)] != bytes_of(part_of(rank, round))) return fmt::format("wrong part of rank {}", rank);
+      if ((*parts)[static_cast<size_t>(rank)] != bytes_of(part_of(rank, round)))
+        return fmt::format("wrong part of rank {}", rank);
     }
   }
   if (Status started = (*plane)->start({}); !started.ok()) return std::string(started.message());
@@ -39,7 +42,8 @@ TEST_CASE("ranks on different hosts join over TLS") {
     auto server = Rendezvous::create({"", false, true, {}});
     REQUIRE(server.ok());
     UniqueId id = (*server)->id();
-    auto problems = on_ranks<std::string>(nranks, [&](int rank) { return whole_life(info_of(rank, nranks, id), on_own_host(rank)); });
+    auto problems = on_ranks<std::string>(
+        nranks, [&](int rank) { return whole_life(info_of(rank, nranks, id), on_own_host(rank)); });
     INFO("ranks: " << nranks);
     CHECK(problems == std::vector<std::string>(static_cast<size_t>(nranks)));
   }

@@ -11,10 +11,13 @@ namespace {
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 Result<Launch> launch_of(const Variables& variables, const Config& config = {}, bool have_pmix = true) {
-  return read_launch(config, [&](std::string_view name) -> std::optional<std::string> {
-    auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  }, have_pmix);
+  return read_launch(
+      config,
+      [&](std::string_view name) -> std::optional<std::string> {
+        auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional(found->second);
+      },
+      have_pmix);
 }
 
 Variables with(Variables base, const Variables& more) {
@@ -22,13 +25,19 @@ Variables with(Variables base, const Variables& more) {
   return base;
 }
 
-const Variables kTorchrun = {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"},
-                             {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "none"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
-const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                            {"PMIX_RANK", "2"}, {"PMIX_NAMESPACE", "1737621505"}, {"PMIX_SERVER_URI2", "x;tcp4://127.0.0.1:42929"}};
+const Variables kTorchrun = {{"RANK", "1"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_WORLD_SIZE", "4"},
+                             {"MASTER_ADDR", "localhost"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "none"},
+                             {"TORCHELASTIC_RESTART_COUNT", "0"}};
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},       {"OMPI_COMM_WORLD_SIZE", "4"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"PMIX_RANK", "2"},
+                            {"PMIX_NAMESPACE", "1737621505"},    {"PMIX_SERVER_URI2", "x;tcp4://127.0.0.1:42929"}};
 const Variables kHydra = {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"PMI_FD", "6"}, {"MPI_LOCALNRANKS", "4"}};
-const Variables kSlurm = {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "7"},
-                          {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NODELIST", "node[01-02]"}};
+const Variables kSlurm = {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_ID", "0"},
+                          {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NODELIST", "node[01-02]"}};
 
 std::string error_of(const Result<Launch>& launch) { return std::string(launch.status().message()); }
 
@@ -39,18 +48,30 @@ TEST_CASE("without a launcher a process is rank 0 of 1") {
 }
 
 TEST_CASE("each launcher's variables give rank, size and the way of the id") {
-  struct Row { Variables variables; std::string launcher; int rank; int nranks; IdChannel channel; };
+  struct Row {
+    Variables variables;
+    std::string launcher;
+    int rank;
+    int nranks;
+    IdChannel channel;
+  };
   const Row rows[] = {
       {kTorchrun, "torchrun", 1, 4, IdChannel::kOneHost},
       {kOpenMpi, "Open MPI", 2, 4, IdChannel::kOneHost},
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), "Open MPI", 2, 4, IdChannel::kPmix},
       {{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "n"}}, "PMIx", 1, 0, IdChannel::kPmix},
-      {with(kSlurm, {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "n"}, {"SLURM_STEP_NUM_NODES", "2"}}), "Slurm", 3, 4, IdChannel::kPmix},
+      {with(kSlurm, {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "n"}, {"SLURM_STEP_NUM_NODES", "2"}}), "Slurm", 3, 4,
+       IdChannel::kPmix},
       {kHydra, "hydra", 3, 4, IdChannel::kPmi1},
       {kSlurm, "Slurm", 3, 4, IdChannel::kOneHost},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMI_FD", "6"}}, "hydra", 0, 1, IdChannel::kNone},
-      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}}, "none", 0, 1, IdChannel::kNone},  // a batch script
-      {with(kOpenMpi, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}}), "Open MPI", 2, 4, IdChannel::kOneHost},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "7"}},
+       "none",
+       0,
+       1,
+       IdChannel::kNone},  // a batch script
+      {with(kOpenMpi, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_STEP_ID", "0"}}), "Open MPI", 2, 4,
+       IdChannel::kOneHost},
   };
   for (const Row& row : rows) {
     auto launch = launch_of(row.variables);
@@ -99,7 +120,8 @@ TEST_CASE("a rank without a size is refused, and the other way round") {
 
 TEST_CASE("launchers that contradict each other are refused with their variables") {
   std::string message = error_of(launch_of(with(kTorchrun, kOpenMpi)));
-  CHECK_THAT(message, Catch::Contains("RANK=1, WORLD_SIZE=4") && Catch::Contains("OMPI_COMM_WORLD_RANK=2, OMPI_COMM_WORLD_SIZE=4"));
+  CHECK_THAT(message, Catch::Contains("RANK=1, WORLD_SIZE=4") &&
+                          Catch::Contains("OMPI_COMM_WORLD_RANK=2, OMPI_COMM_WORLD_SIZE=4"));
 }
 
 TEST_CASE("several hosts without a channel for the secret are refused with what to set") {

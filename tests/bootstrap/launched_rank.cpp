@@ -1,4 +1,5 @@
-// A small program to start with a launcher: it joins from the environment, exchanges, leaves, and does so a second time.
+// A small program to start with a launcher: it joins from the environment, exchanges, leaves, and does so a second
+// time.
 #include <cstdio>
 #include <string>
 
@@ -15,7 +16,8 @@ Status one_life(const JoinInfo& info, const Config& config, int round) {
   auto parts = TUTTI_TRY(plane->all_gather(std::as_bytes(std::span(mine.data(), mine.size())), "names", deadline));
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     std::string theirs(reinterpret_cast<const char*>(parts[rank].data()), parts[rank].size());
-    if (theirs != fmt::format("{} in round {}", rank, round)) return error(Code::kInternal, "rank {} said \"{}\"", rank, theirs);
+    if (theirs != fmt::format("{} in round {}", rank, round))
+      return error(Code::kInternal, "rank {} said \"{}\"", rank, theirs);
   }
   TUTTI_TRY(plane->start({}));
   plane->leave(Deadline::after_ms(5'000));
@@ -35,7 +37,8 @@ Status run(int expected_ranks, bool exchange) {
   Config config = TUTTI_TRY(Config::from_environment());
   for (int round = 0; round < 2; ++round) {
     JoinInfo info = TUTTI_TRY(info_of(config, exchange));
-    if (info.nranks != expected_ranks) return error(Code::kInternal, "{} ranks where {} were started", info.nranks, expected_ranks);
+    if (info.nranks != expected_ranks)
+      return error(Code::kInternal, "{} ranks where {} were started", info.nranks, expected_ranks);
     TUTTI_TRY(one_life(info, config, round));
     if (round == 1) std::printf("rank %d of %d, started by %s: ok\n", info.rank, info.nranks, info.launcher.c_str());
   }

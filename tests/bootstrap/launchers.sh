@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts launched_rank with a real launcher: launchers.sh WHICH PROGRAM. Status 77: that launcher is not on this machine.
+# Starts launched_rank with a real launcher: launchers.sh WHICH PROGRAM. Status 77: that launcher is not here.
 set -euo pipefail
 which=$1
 program=$2

@@ -21,7 +21,8 @@ struct Ear {
     ControlEvents events;
     events.on_message = [this](int from, uint32_t type, ByteView bytes) {
       std::lock_guard lock(mutex);
-      messages.insert(fmt::format("{} {} {}", from, type, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+      messages.insert(
+          fmt::format("{} {} {}", from, type, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
       heard.notify_all();
     };
     events.on_lost = [this](int rank, Status) {
@@ -46,7 +47,8 @@ struct Job {
 Job start_job(int nranks, const std::function<JoinOptions(int)>& options_of, UniqueId id) {
   Job job;
   job.planes = on_ranks<std::unique_ptr<ControlPlane>>(nranks, [&](int rank) {
-    return std::move(join_control_plane(info_of(rank, nranks, id), {}, options_of(rank), Deadline::after_ms(20'000))).value();
+    return std::move(join_control_plane(info_of(rank, nranks, id), {}, options_of(rank), Deadline::after_ms(20'000)))
+        .value();
   });
   for (auto& plane : job.planes) {
     job.ears.push_back(std::make_unique<Ear>());
@@ -94,7 +96,7 @@ TEST_CASE("a message of 1 MiB arrives whole over TLS and several hops") {
 
 TEST_CASE("messages go around dead ranks") {
   Job job = start_job(16, here, fresh_id(UniqueId::Kind::kLocal));
-  const std::set<int> dead{1, 2, 4, 8};  // all the ways up from rank 0
+  const std::set<int> dead{1, 2, 4, 8};                                 // all the ways up from rank 0
   for (int rank : dead) job.planes[static_cast<size_t>(rank)].reset();  // ends without a goodbye
   for (int rank = 0; rank < 16; ++rank) {
     Ear& ear = *job.ears[static_cast<size_t>(rank)];
@@ -135,7 +137,8 @@ TEST_CASE("64 local ranks join and leave") {
   UniqueId id = fresh_id(UniqueId::Kind::kLocal);
   auto start = Clock::now();
   Job job = start_job(64, here, id);
-  WARN("64 ranks joined in " << std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count() << " ms");
+  WARN("64 ranks joined in " << std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count()
+                             << " ms");
   leave_all(job);
   for (auto& ear : job.ears) CHECK(ear->lost.empty());
 }

@@ -21,7 +21,8 @@ struct Attempt {
 std::vector<std::string> try_all(const std::vector<Attempt>& attempts, int64_t timeout_ms) {
   return on_ranks<std::string>(static_cast<int>(attempts.size()), [&](int i) {
     const Attempt& attempt = attempts[static_cast<size_t>(i)];
-    auto joined = join(info_of(attempt.rank, attempt.nranks, attempt.id), {}, attempt.options, Deadline::after_ms(timeout_ms));
+    auto joined =
+        join(info_of(attempt.rank, attempt.nranks, attempt.id), {}, attempt.options, Deadline::after_ms(timeout_ms));
     return std::string(joined.status().message());
   });
 }
@@ -111,7 +112,8 @@ TEST_CASE("a rank that ends while it joins is named to the others") {
   hello.timeout_ms = 20'000;
   hello.secret_check = server->id().secret_check();
   std::thread ends([&] {
-    Dialer dialer({server->id().unix_endpoint()}, nullptr, "root", Frame{static_cast<uint32_t>(MessageType::kHello), encode(hello)});
+    Dialer dialer({server->id().unix_endpoint()}, nullptr, "root",
+                  Frame{static_cast<uint32_t>(MessageType::kHello), encode(hello)});
     while (!dialer.advance()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
@@ -149,7 +151,8 @@ TEST_CASE("a port in use is one sentence with the remedy") {
   UniqueId id = fresh_id(UniqueId::Kind::kRankZero);
   id.addresses = {Endpoint::ip("127.0.0.1", taken.endpoint.port).value()};
   auto told = try_all({{0, 2, {}, id}}, 2'000);
-  CHECK_THAT(told[0], Catch::Contains(fmt::format("port {} is in use", taken.endpoint.port)) && Catch::Contains("TUTTI_ADDRESS"));
+  CHECK_THAT(told[0], Catch::Contains(fmt::format("port {} is in use", taken.endpoint.port)) &&
+                          Catch::Contains("TUTTI_ADDRESS"));
 }
 
 TEST_CASE("something else that listens at the address is not taken for rank 0") {
@@ -206,7 +209,8 @@ TEST_CASE("all_gather names the rank that does not come") {
     while (done < 5) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return std::string(parts.status().message());
   });
-  for (int rank : {0, 1, 2, 4, 5}) CHECK_THAT(told[static_cast<size_t>(rank)], Catch::Contains("waiting for the topology of rank 3:"));
+  for (int rank : {0, 1, 2, 4, 5})
+    CHECK_THAT(told[static_cast<size_t>(rank)], Catch::Contains("waiting for the topology of rank 3:"));
 }
 
 }  // namespace

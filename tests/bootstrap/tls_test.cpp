@@ -77,7 +77,8 @@ void certify(SSL_CTX* ctx) {
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate), 0);
   X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("x"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>("x"), -1, -1, 0);
   X509_set_issuer_name(certificate, X509_get_subject_name(certificate));
   X509_set_pubkey(certificate, key);
   X509_sign(certificate, key, EVP_sha256());
@@ -135,7 +136,10 @@ TEST_CASE("two ends with one key talk, and large messages come through whole") {
   CHECK(a.authenticated());
   CHECK(b.authenticated());
   Bytes large(1 << 20, std::byte{7});
-  std::thread sender([&] { a.queue(2, large); (void)a.flush(Deadline::after_ms(5'000)); });
+  std::thread sender([&] {
+    a.queue(2, large);
+    (void)a.flush(Deadline::after_ms(5'000));
+  });
   auto frame = b.receive(Deadline::after_ms(5'000));
   sender.join();
   REQUIRE(frame.ok());
@@ -148,7 +152,8 @@ TEST_CASE("two ends with different keys do not talk, and both say why") {
   Channel b = channel_of(std::move(pair.theirs), 2, TlsRole::kAccepts);
   Outcome outcome = talk(a, b);
   CHECK_THAT(std::string(outcome.ours.message()), Catch::Contains("the secret of this process is not the job's"));
-  CHECK_THAT(std::string(outcome.theirs.message()), Catch::Contains("the secret of the process that connected is not the job's"));
+  CHECK_THAT(std::string(outcome.theirs.message()),
+             Catch::Contains("the secret of the process that connected is not the job's"));
   CHECK(!a.authenticated());
   CHECK(!b.authenticated());
 }
@@ -158,14 +163,14 @@ TEST_CASE("strangers do not get in as clients") {
     Encounter encounter = meet_stranger(TlsRole::kAccepts, prepare);
     return !encounter.leaked && !encounter.ours.ok();
   };
-  CHECK(refused([](SSL_CTX*) {}));                                                             // openssl s_client as it is
-  CHECK(refused([](SSL_CTX* ctx) { certify(ctx); }));                                          // with a certificate
+  CHECK(refused([](SSL_CTX*) {}));                     // openssl s_client as it is
+  CHECK(refused([](SSL_CTX* ctx) { certify(ctx); }));  // with a certificate
   CHECK(refused([](SSL_CTX* ctx) { SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION); }));
-  CHECK(refused([](SSL_CTX* ctx) {                                                             // the key, but TLS 1.2
+  CHECK(refused([](SSL_CTX* ctx) {  // the key, but TLS 1.2
     SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_psk_client_callback(ctx, psk_client);
   }));
-  CHECK(refused([](SSL_CTX* ctx) {                                                             // the key, but another cipher
+  CHECK(refused([](SSL_CTX* ctx) {  // the key, but another cipher
     SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256");
     SSL_CTX_set_psk_client_callback(ctx, psk_client);
   }));

@@ -38,7 +38,8 @@ void survive(const Bytes& good, Decode decode) {
   for (int round = 0; round < 3'000; ++round) {
     Bytes bad = good;
     bad.resize(random() % (good.size() + 20));
-    for (unsigned change = random() % 8; change > 0 && !bad.empty(); --change) bad[random() % bad.size()] = static_cast<std::byte>(random());
+    for (unsigned change = random() % 8; change > 0 && !bad.empty(); --change)
+      bad[random() % bad.size()] = static_cast<std::byte>(random());
     (void)decode(bad).ok();
   }
 }
@@ -115,7 +116,8 @@ TEST_CASE("frames arrive whole however they are cut") {
     size_t frames = 0;
     for (size_t at = 0; at < wire.size(); at += piece) {
       parser.add(wire.view().subspan(at, std::min(piece, wire.size() - at)));
-      for (auto frame = parser.next().value(); frame; frame = parser.next().value()) CHECK(frame->payload.size() == frames++);
+      for (auto frame = parser.next().value(); frame; frame = parser.next().value())
+        CHECK(frame->payload.size() == frames++);
     }
     CHECK(frames == 50);
     CHECK(parser.empty());
@@ -143,7 +145,8 @@ TEST_CASE("a meeting names ranks that differ") {
   Meeting meeting;
   REQUIRE(meeting.add(hello_of(0, 4)).ok());
   CHECK(std::string(meeting.add(hello_of(3, 8)).message()) ==
-        "rank 3 (pid 13 on hostD) was started with 8 ranks, rank 0 (pid 10 on hostA) with 4: start all with the same number");
+        "rank 3 (pid 13 on hostD) was started with 8 ranks, rank 0 (pid 10 on hostA) with 4: start all with the same "
+        "number");
   Hello twin = hello_of(0, 4);
   twin.pid = 11;
   CHECK(std::string(meeting.add(twin).message()) ==
@@ -154,7 +157,8 @@ TEST_CASE("a meeting names the ranks that are missing at the first deadline") {
   Meeting meeting;
   for (int rank : {0, 1, 2, 4, 6, 7}) REQUIRE(meeting.add(hello_of(rank, 8)).ok());
   CHECK(!meeting.complete());
-  CHECK_THAT(std::string(meeting.missing().message()), Catch::StartsWith("ranks 3, 5 of 8 have not joined after 60000 ms"));
+  CHECK_THAT(std::string(meeting.missing().message()),
+             Catch::StartsWith("ranks 3, 5 of 8 have not joined after 60000 ms"));
 }
 
 TEST_CASE("every rank reaches every other along the overlay in few hops") {

@@ -1,4 +1,5 @@
-// The first byte says how the rest is cut into pieces; whole or in pieces, the same frames come out, or the same refusal.
+// The first byte says how the rest is cut into pieces; whole or in pieces, the same frames come out, or the same
+// refusal.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -17,6 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
   TUTTI_CHECK(first_host(text).size() <= text.size());
   tutti_unique_id_t id{};
   std::memcpy(id.bytes, data, std::min(size_bytes, sizeof(id.bytes)));
-  if (auto decoded = decode_unique_id(id); decoded.ok()) TUTTI_CHECK(decode_unique_id(encode(*decoded)).value() == *decoded);
+  if (auto decoded = decode_unique_id(id); decoded.ok())
+    TUTTI_CHECK(decode_unique_id(encode(*decoded)).value() == *decoded);
   return 0;
 }
