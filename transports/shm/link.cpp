@@ -98,9 +98,11 @@ Status ShmLink::advance() {
 }
 
 Result<bool> ShmLink::read_note() {
-  auto message = TUTTI_TRY(channel_->receive());
-  if (!message) return false;
-  TUTTI_TRY(apply(TUTTI_TRY(parse_shm_note(message->view())), *message));
+  auto received = channel_->receive();
+  if (!received.ok()) return std::move(received).status();
+  if (!received->has_value()) return false;
+  const ShmMessage& message = **received;
+  TUTTI_TRY(apply(TUTTI_TRY(parse_shm_note(message.view())), message));
   return true;
 }
 

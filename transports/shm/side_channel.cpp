@@ -104,8 +104,9 @@ Result<std::optional<ShmMessage>> SideChannel::receive() {
 
 Result<ShmMessage> SideChannel::receive_within(Deadline deadline, const std::function<bool()>& give_up) {
   while (true) {
-    auto message = TUTTI_TRY(receive());
-    if (message) return std::move(*message);
+    auto received = receive();
+    if (!received.ok()) return std::move(received).status();
+    if (received->has_value()) return std::move(**received);
     if (give_up()) return error(Code::kAborted, "aborted while connecting");
     if (deadline.passed()) return error(Code::kTimeout, "the peer stopped answering while the link was being set up");
     pollfd event{.fd = socket_.get(), .events = POLLIN, .revents = 0};
