@@ -46,7 +46,7 @@ struct LinkTraits {
 
 // Memory of this rank that peers may write (and, if mappable, read). Made by Transport::export_memory.
 struct LocalMemory {
-  uint32_t id = 0;                 // chosen by the exporter, never reused within a communicator
+  uint32_t id = 0;                 // 1, 2, 3, ... in the order of export: never reused by its Transport
   std::span<std::byte> bytes;
   int fd = -1;                     // the memfd that backs it from offset 0, -1 if none; borrowed
 };
@@ -69,7 +69,10 @@ struct WaitSet {
   void add(int fd, short events);
 };
 
-enum class PutResult : uint8_t { kDone, kFull };  // kFull: nothing was taken; poll and try again
+enum class PutResult : uint8_t {
+  kDone,  // taken; where needs_poll(), part of it may leave only in later poll()s, so go on polling
+  kFull,  // nothing was taken; poll and try again
+};
 
 class Link {
  public:
@@ -84,7 +87,8 @@ class Link {
 
   // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
   virtual Status share(const LocalMemory& memory) = 0;
-  // The peer's memory `id`, nullptr while it has not arrived. Owned by the Link.
+  // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again once the
+  // peer has released it. Owned by the Link; valid until this end has polled after the release.
   virtual const RemoteMemory* find(uint32_t id) = 0;
 
   // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared memory. The
