@@ -34,7 +34,6 @@ class TracingIterator {
     return before;
   }
   friend bool operator==(const TracingIterator& a, const TracingIterator& b) { return a.at_ == b.at_; }
-  friend bool operator!=(const TracingIterator& a, const TracingIterator& b) { return a.at_ != b.at_; }
 
  private:
   const char* at_;
