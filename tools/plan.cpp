@@ -10,7 +10,8 @@ namespace tutti::tool {
 namespace {
 
 constexpr const char* kFooter =
-    "Nothing runs: the plan follows from the topology, of this host or of a file (`tutti topo --capture`, `tutti topo --json`).\n"
+    "Nothing runs: the plan follows from the topology, of this host or of a file (`tutti topo --capture`, `tutti topo "
+    "--json`).\n"
     "The times come from this host's calibrated costs (`tutti topo`).\n"
     "\n"
     "Examples:\n"
@@ -45,7 +46,8 @@ void plan(const PlanFlags& flags) {
     return print(text);
   }
   auto datatype = bench::datatype_named(flags.datatype);
-  if (!datatype) fail(kUsageError, "--datatype {}: there is no such type; for example float32, bfloat16 or int64", flags.datatype);
+  if (!datatype)
+    fail(kUsageError, "--datatype {}: there is no such type; for example float32, bfloat16 or int64", flags.datatype);
   auto op = bench::op_named(flags.op);
   if (!op) fail(kUsageError, "--op {}: the operations are sum, prod, max, min and avg", flags.op);
 
@@ -68,7 +70,8 @@ void plan(const PlanFlags& flags) {
 
 void add_plan(CLI::App& app) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command = app.add_subcommand("plan", "Show which algorithm a call would use, its predicted time and its steps");
+  CLI::App* command =
+      app.add_subcommand("plan", "Show which algorithm a call would use, its predicted time and its steps");
   command->add_option("collective", flags->collective, "The collective: all_reduce")
       ->check(CLI::IsMember({"all_reduce"}))
       ->option_text("COLLECTIVE=all_reduce");
@@ -80,12 +83,15 @@ void add_plan(CLI::App& app) {
       ->option_text("N");
   command->add_option("-d,--datatype", flags->datatype, "Type of the elements")->option_text("TYPE=float32");
   command->add_option("-o,--op", flags->op, "sum, prod, max, min or avg")->option_text("OP=sum");
-  command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")->option_text("FILE");
-  command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest")->option_text("NAME");
+  command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")
+      ->option_text("FILE");
+  command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest")
+      ->option_text("NAME");
   command->add_flag("--explain", flags->explain, "All candidates, with predicted times and reasons");
   command->add_flag("--steps", flags->steps, "The steps of every rank");
   command->add_flag("--json", flags->json, "For programs; with --steps it contains a plan file's \"parts\"");
-  command->add_option("--validate", flags->validate, "Check a plan file instead: parse, validate and prove it")->option_text("FILE");
+  command->add_option("--validate", flags->validate, "Check a plan file instead: parse, validate and prove it")
+      ->option_text("FILE");
   command->footer(kFooter);
   command->callback([flags] { plan(*flags); });
 }

@@ -18,9 +18,12 @@ namespace tutti {
 namespace {
 
 Result<Request> request_of(const tutti_plan_query_t& query) {
-  if (!is_valid(query.collective)) return error(Code::kInvalidArgument, "collective {} does not exist", static_cast<int>(query.collective));
-  if (!is_valid(query.datatype)) return error(Code::kInvalidArgument, "datatype {} does not exist", static_cast<int>(query.datatype));
-  if (!is_valid(query.op)) return error(Code::kInvalidArgument, "operation {} does not exist", static_cast<int>(query.op));
+  if (!is_valid(query.collective))
+    return error(Code::kInvalidArgument, "collective {} does not exist", static_cast<int>(query.collective));
+  if (!is_valid(query.datatype))
+    return error(Code::kInvalidArgument, "datatype {} does not exist", static_cast<int>(query.datatype));
+  if (!is_valid(query.op))
+    return error(Code::kInvalidArgument, "operation {} does not exist", static_cast<int>(query.op));
   if (query.nranks < 0 || query.nranks > kMaxPlanRanks) {
     return error(Code::kInvalidArgument, "{} ranks are not possible; the most is {}", query.nranks, kMaxPlanRanks);
   }
@@ -29,7 +32,8 @@ Result<Request> request_of(const tutti_plan_query_t& query) {
   request.datatype = query.datatype;
   request.op = query.op;
   request.count = query.count;
-  if (request.count > uint64_t{1} << 60) return error(Code::kInvalidArgument, "{} elements are more than any memory holds", request.count);
+  if (request.count > uint64_t{1} << 60)
+    return error(Code::kInvalidArgument, "{} elements are more than any memory holds", request.count);
   return request;
 }
 
@@ -44,23 +48,27 @@ Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** 
   Config config = TUTTI_TRY(Config::from_environment());
   Tuning tuning = tuning_from(config);
   if (query.algorithm != nullptr) tuning.algorithm = query.algorithm;
-  Topology topology = TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
+  Topology topology =
+      TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
   Choice choice = TUTTI_TRY(choose(topology, request, tuning));
   ExplainOptions options{query.explain != 0, query.steps != 0};
   bool json = format == TUTTI_FORMAT_JSON;
-  return give_text(json ? to_json(topology, request, choice, options) : to_text(topology, request, choice, options), text);
+  return give_text(json ? to_json(topology, request, choice, options) : to_text(topology, request, choice, options),
+                   text);
 }
 
 Status check_file(const char* path, bool steps, char** text) {
-  if (path == nullptr || *path == '\0') return Status(Code::kInvalidArgument, "path is empty; name the plan file to check");
+  if (path == nullptr || *path == '\0')
+    return Status(Code::kInvalidArgument, "path is empty; name the plan file to check");
   Config config = TUTTI_TRY(Config::from_environment());
   std::string json = TUTTI_TRY(read_text_file(path));
   auto plan = parse_plan(json);
   if (!plan.ok()) return std::move(plan).status().within(path);
   TUTTI_TRY(prove(*plan, static_cast<int>(config.slots)).within(fmt::format("{} is no valid plan", path)));
   const PlanShape& shape = plan->shape();
-  std::string described = fmt::format("{} is a valid plan: {} by \"{}\", {} ranks\n  shape  {}\n  proven with {} slots, in and out of place\n", path,
-                                      name_of(shape.collective), shape.algorithm, shape.nranks, shape_text(shape), config.slots);
+  std::string described = fmt::format(
+      "{} is a valid plan: {} by \"{}\", {} ranks\n  shape  {}\n  proven with {} slots, in and out of place\n", path,
+      name_of(shape.collective), shape.algorithm, shape.nranks, shape_text(shape), config.slots);
   return give_text(steps ? described + steps_text(*plan) : described, text);
 }
 

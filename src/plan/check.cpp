@@ -41,8 +41,13 @@ struct Stream {
 class Machine {
  public:
   Machine(const Plan& plan, const CheckOptions& options)
-      : shape_(plan.shape()), options_(options), expressions_(shape_.nranks), random_(options.seed), ranks_(shape_.nranks),
-        expected_(static_cast<size_t>(kCalls) * shape_.channels * shape_.chunks * options.slices, Expressions::kGarbage) {
+      : shape_(plan.shape()),
+        options_(options),
+        expressions_(shape_.nranks),
+        random_(options.seed),
+        ranks_(shape_.nranks),
+        expected_(static_cast<size_t>(kCalls) * shape_.channels * shape_.chunks * options.slices,
+                  Expressions::kGarbage) {
     for (int rank = 0; rank < shape_.nranks; ++rank) {
       for (int channel = 0; channel < shape_.channels; ++channel) parts_.push_back(plan.part(rank, channel));
     }
@@ -68,7 +73,8 @@ class Machine {
       failed = progress ? 0 : failed + 1;
     }
     for (int rank = 0; rank < shape_.nranks; ++rank) {
-      if (ranks_[rank].left != kCalls) return error(Code::kInvalidArgument, "rank {} never completes call {}", rank, ranks_[rank].left);
+      if (ranks_[rank].left != kCalls)
+        return error(Code::kInvalidArgument, "rank {} never completes call {}", rank, ranks_[rank].left);
     }
     return {};
   }
@@ -156,8 +162,8 @@ class Machine {
     if (expected == Expressions::kGarbage) expected = value;
     if (fault.empty() && expected != value) fault = "differs from another rank's in how it was computed";
     if (fault.empty()) return {};
-    return error(Code::kInvalidArgument, "rank {}, channel {}: output[{}], slice {} of call {} {}", rank, channel, cell.chunk, cell.slice, call,
-                 fault);
+    return error(Code::kInvalidArgument, "rank {}, channel {}: output[{}], slice {} of call {} {}", rank, channel,
+                 cell.chunk, cell.slice, call, fault);
   }
 
 

@@ -49,7 +49,8 @@ int Expressions::combine(std::span<const int> sources, bool finish, std::string&
     if (source.cell != sum.cell) fault = "combines values of different pieces";
     for (size_t word = 0; word < sum.ranks.size(); ++word) {
       uint64_t both = source.ranks[word] & sum.ranks[word];
-      if (both != 0) fault = fmt::format("counts the contribution of rank {} twice", word * kWordBits + std::countr_zero(both));
+      if (both != 0)
+        fault = fmt::format("counts the contribution of rank {} twice", word * kWordBits + std::countr_zero(both));
       sum.ranks[word] |= source.ranks[word];
     }
     key.push_back(sources[i]);
@@ -68,7 +69,8 @@ std::string Expressions::fault_of_result(int value, int call, size_t cell) const
   if (result.call != call) return fmt::format("has values of call {}", result.call);
   if (result.cell != cell) return "has values of another piece";
   for (int rank = 0; rank < nranks_; ++rank) {
-    if ((result.ranks[rank / kWordBits] >> rank % kWordBits & 1) == 0) return fmt::format("lacks the contribution of rank {}", rank);
+    if ((result.ranks[rank / kWordBits] >> rank % kWordBits & 1) == 0)
+      return fmt::format("lacks the contribution of rank {}", rank);
   }
   if (!result.finished) return "was not finished";
   return "";

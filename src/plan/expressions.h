@@ -18,8 +18,8 @@ class Expressions {
   // The contribution of `rank` in `call` to `cell` (a number for channel, chunk and slice).
   int leaf(int rank, int call, size_t cell);
 
-  // sources[0] op sources[1] op ...; of one source the value itself. Sets `fault` when a source is garbage, of another call
-  // or cell, already finished, or has a contribution that another source has too.
+  // sources[0] op sources[1] op ...; of one source the value itself. Sets `fault` when a source is garbage, of another
+  // call or cell, already finished, or has a contribution that another source has too.
   int combine(std::span<const int> sources, bool finish, std::string& fault);
 
   // Why `value` is not the finished sum of all ranks' contributions to `cell` in `call`; "" when it is.

@@ -57,7 +57,8 @@ class Builder {
   bool boolean(bool value) { return number(JsonValue::Kind::kFlag, value ? 1 : 0, false); }
   bool number_integer(int64_t value) {
     bool negative = value < 0;
-    return number(JsonValue::Kind::kInteger, negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value), negative);
+    return number(JsonValue::Kind::kInteger, negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value),
+                  negative);
   }
   bool number_unsigned(uint64_t value) { return number(JsonValue::Kind::kInteger, value, false); }
   bool number_float(double, const std::string&) { return add(JsonValue::Kind::kFraction) != nullptr; }

@@ -46,7 +46,8 @@ class Reader {
     int64_t number = 0;
     bool fits = value->number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     if (fits) number = value->negative ? -static_cast<int64_t>(value->number) : static_cast<int64_t>(value->number);
-    if (!fits || number < low || number > high) return wrong(*value, "\"{}\" must be a number from {} to {}", name, low, high);
+    if (!fits || number < low || number > high)
+      return wrong(*value, "\"{}\" must be a number from {} to {}", name, low, high);
     return number;
   }
   Result<bool> flag(std::string_view name, std::optional<bool> otherwise = {}) {
@@ -174,7 +175,8 @@ Result<PlanShape> parse_shape(const JsonValue& value) {
 Result<std::vector<RankPlan>> parse_parts(const JsonValue& list, const PlanShape& shape) {
   size_t wanted = static_cast<size_t>(shape.nranks) * shape.channels;
   if (list.items.size() != wanted) {
-    return wrong(list, "{} ranks with {} channels have {} parts, but there are {}", shape.nranks, shape.channels, wanted, list.items.size());
+    return wrong(list, "{} ranks with {} channels have {} parts, but there are {}", shape.nranks, shape.channels,
+                 wanted, list.items.size());
   }
   std::vector<RankPlan> parts(wanted);
   std::vector<bool> seen(wanted);

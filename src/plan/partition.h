@@ -21,7 +21,8 @@ class Partition {
   Piece piece(int channel, int chunk, uint64_t slice) const;
 
  private:
-  // [begin, end) of part `index` of `parts` of the elements [begin, end): whole 64-byte lines while there is one per part.
+  // [begin, end) of part `index` of `parts` of the elements [begin, end): whole 64-byte lines while there is one per
+  // part.
   struct Range { uint64_t begin, end; };
   Range split(Range range, int parts, int index) const;
 

@@ -1,35 +1,39 @@
-// Plan: what every rank does for one collective, as data. A Plan is independent of count, addresses and transports; it talks
-// about symbolic chunks, and one rank's part is generated without the others'.
+// Plan: what every rank does for one collective, as data. A Plan is independent of count, addresses and transports; it
+// talks about symbolic chunks, and one rank's part is generated without the others'.
 //
 // Partition. The count elements are split evenly into `channels` contiguous ranges, each range into `chunks` contiguous
-// chunks (boundaries fall on 64-byte lines where the count allows it), each chunk into slices of at most `slice_bytes`. A
-// kPerSlice section runs once for every slice number t = 0..slices-1, where slices belongs to the largest chunk; a chunk
-// that is shorter has empty pieces at its end, and empty pieces still travel (as a bare signal). See plan/partition.h.
+// chunks (boundaries fall on 64-byte lines where the count allows it), each chunk into slices of at most `slice_bytes`.
+// A kPerSlice section runs once for every slice number t = 0..slices-1, where slices belongs to the largest chunk; a
+// chunk that is shorter has empty pieces at its end, and empty pieces still travel (as a bare signal). See
+// plan/partition.h.
 //
-// Channels of one rank run independently of each other; each runs its sections one after the other, and within a section
-// its steps in the order below. A kOnce section runs once and carries no data: bare signals and their Waits (a barrier).
+// Channels of one rank run independently of each other; each runs its sections one after the other, and within a
+// section its steps in the order below. A kOnce section runs once and carries no data: bare signals and their Waits (a
+// barrier).
 //
-// Messages. For every (from, to, channel) there is one ordered stream. The k-th Put of `from` to `to` matches the k-th Wait
-// of `to` on `from`, and both mean the same chunk and slice. A message has a payload of one piece or none, and is delivered
-// either
+// Messages. For every (from, to, channel) there is one ordered stream. The k-th Put of `from` to `to` matches the k-th
+// Wait of `to` on `from`, and both mean the same chunk and slice. A message has a payload of one piece or none, and is
+// delivered either
 //   - into a chunk of the receiver's output, when both Put and Wait name it (`into`), or
-//   - as an arrival: after the Wait, Place{kArrival, from} means that payload until the next Wait on the same stream, or
+//   - as an arrival: after the Wait, Place{kArrival, from} means that payload until the next Wait on the same stream,
+//   or
 //   - not at all, when it has no payload: a bare signal.
 // The receiver releases a message after its Wait, an arrival after the last step that uses it. A Put blocks while the
-// stream's slots all hold messages that are not yet released. An executor may run a Copy or Reduce and the Puts right after
-// it that send what it wrote, or Puts in a row of one and the same place, as one (all of one lag): it then waits for all the
-// slots first and releases last.
+// stream's slots all hold messages that are not yet released. An executor may run a Copy or Reduce and the Puts right
+// after it that send what it wrote, or Puts in a row of one and the same place, as one (all of one lag): it then waits
+// for all the slots first and releases last.
 //
 // Temps. Place{kTemp, id} is a value written by exactly one step of its section, once per slice, and read afterwards.
 // Temps and arrivals live within one round: all steps that use one have the same lag.
 //
-// Chunks. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that wrote it, an
-// arrival that of the Put that sent it. The rank's own steps tell which: the first step that uses an arrival names its chunk
-// by another place, unless the shape has one chunk. resolve() works it out. No step reads and writes the same place.
+// Chunks. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that wrote
+// it, an arrival that of the Put that sent it. The rank's own steps tell which: the first step that uses an arrival
+// names its chunk by another place, unless the shape has one chunk. resolve() works it out. No step reads and writes
+// the same place.
 //
-// Lag. Inside a kPerSlice section a step with lag L runs in round r for slice t = r - L, when 0 <= t < slices; rounds are
-// 0 .. slices - 1 + the largest lag of the section; within one round steps run in list order. That is how phases of one
-// algorithm overlap.
+// Lag. Inside a kPerSlice section a step with lag L runs in round r for slice t = r - L, when 0 <= t < slices; rounds
+// are 0 .. slices - 1 + the largest lag of the section; within one round steps run in list order. That is how phases of
+// one algorithm overlap.
 #pragma once
 
 #include <cstdint>
@@ -106,11 +110,12 @@ struct PlanShape {
   int chunks = 1;
   uint64_t slice_bytes = 0;         // of one piece, a multiple of 64
 
-  // Whether a Put from kInput or kOutput may be read by the peer at any time until it releases the message, also when input
-  // and output are the same memory. The checker proves it.
+  // Whether a Put from kInput or kOutput may be read by the peer at any time until it releases the message, also when
+  // input and output are the same memory. The checker proves it.
   bool by_reference = false;
-  // Whether a message with `into` may be stored straight into the receiver's output as soon as the receiver's first message
-  // of this call has arrived, also in place. The checker proves more: as soon as the receiver has entered this call.
+  // Whether a message with `into` may be stored straight into the receiver's output as soon as the receiver's first
+  // message of this call has arrived, also in place. The checker proves more: as soon as the receiver has entered this
+  // call.
   bool deliver_directly = false;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

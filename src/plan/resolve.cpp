@@ -77,7 +77,8 @@ class Resolver {
     if (step.finish && message) return wrong("only copy and reduce can finish a value");
     switch (step.kind) {
       case StepKind::kCopy:
-        if (step.sources.size() != 1 || step.destinations.empty()) return wrong("a copy has one source and a destination");
+        if (step.sources.size() != 1 || step.destinations.empty())
+          return wrong("a copy has one source and a destination");
         break;
       case StepKind::kReduce:
         if (step.sources.empty() || step.destinations.empty()) return wrong("a reduce has a source and a destination");
@@ -98,7 +99,8 @@ class Resolver {
   static Status check_once(const Step& step) {
     if (step.lag != 0) return wrong("a section that runs once has no lags");
     bool message = step.kind == StepKind::kPut || step.kind == StepKind::kWait;
-    if (!message || !step.sources.empty() || step.into != kNoChunk) return wrong("a section that runs once carries no data");
+    if (!message || !step.sources.empty() || step.into != kNoChunk)
+      return wrong("a section that runs once carries no data");
     return {};
   }
 
@@ -123,7 +125,9 @@ class Resolver {
     if (!is_temp && place.space != Space::kArrival) return wrong("it names an unknown space");
     const auto& values = is_temp ? temps_ : arrivals_;
     auto found = values.find(place.index);
-    if (found == values.end()) return wrong(is_temp ? "it reads a temp that is not written yet" : "it reads an arrival that is not received yet");
+    if (found == values.end())
+      return wrong(is_temp ? "it reads a temp that is not written yet"
+                           : "it reads an arrival that is not received yet");
     if (found->second.lag != lag) return wrong("it uses a temp or arrival of another lag");
     return found->second.chunk;
   }
@@ -143,7 +147,8 @@ class Resolver {
       if (!join(TUTTI_TRY(chunk_of_source(source, step.lag)))) return wrong("it mixes different chunks");
     }
     for (const Place& to : step.destinations) {
-      if (to.space == Space::kOutput && !join(TUTTI_TRY(chunk_of_buffer(to)))) return wrong("it mixes different chunks");
+      if (to.space == Space::kOutput && !join(TUTTI_TRY(chunk_of_buffer(to))))
+        return wrong("it mixes different chunks");
     }
     if (chunk == kNoChunk) return wrong("nothing tells which chunk it means");
     return chunk;

@@ -11,7 +11,7 @@ namespace tutti {
 struct StepFacts {
   int chunk = kNoChunk;       // of all its places; kNoChunk for a bare signal
   bool payload = false;       // kPut, kWait: whether the message carries a piece
-  int last_use = -1;          // kWait: the step of its section after which the message is released, itself when not used
+  int last_use = -1;  // kWait: the step of its section after which the message is released, itself when not used
 };
 
 struct SectionFacts {
@@ -24,7 +24,8 @@ struct SectionFacts {
 
 using PartFacts = std::vector<SectionFacts>;  // one per section
 
-// Errors: the shape or a step breaks a rule of plan.h that one rank's part can show; they name rank, channel, section, step.
+// Errors: the shape or a step breaks a rule of plan.h that one rank's part can show; they name rank, channel, section,
+// step.
 Status check_shape(const PlanShape& shape);
 Result<PartFacts> resolve(const PlanShape& shape, const RankPlan& part, int rank, int channel);
 

@@ -73,10 +73,11 @@ std::string to_json(const Plan& plan, bool with_parts) {
   const PlanShape& shape = plan.shape();
   std::string json = fmt::format(
       "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "
-      "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, \"by_reference\": {}, "
+      "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, "
+      "\"by_reference\": {}, "
       "\"deliver_directly\": {}}}",
-      escaped(shape.algorithm), tutti::name_of(shape.collective), shape.nranks, shape.root, shape.channels, shape.chunks,
-      shape.slice_bytes, shape.by_reference, shape.deliver_directly);
+      escaped(shape.algorithm), tutti::name_of(shape.collective), shape.nranks, shape.root, shape.channels,
+      shape.chunks, shape.slice_bytes, shape.by_reference, shape.deliver_directly);
   if (with_parts) {
     json += ",\n  \"parts\": [";
     for (int rank = 0; rank < shape.nranks; ++rank) {
@@ -100,7 +101,8 @@ std::string to_text(const Step& step) {
       text = fmt::format("reduce {} = {}", join(step.destinations, " = "), join(step.sources, " + "));
       break;
     case StepKind::kPut:
-      text = fmt::format("put {} -> rank {}{}", step.sources.empty() ? "signal" : join(step.sources, ", "), step.peer, into);
+      text = fmt::format("put {} -> rank {}{}", step.sources.empty() ? "signal" : join(step.sources, ", "), step.peer,
+                         into);
       break;
     case StepKind::kWait:
       text = fmt::format("wait <- rank {}{}", step.peer, into);

@@ -32,7 +32,11 @@ struct Stream {
 class Run {
  public:
   Run(const Plan& plan, int channel, uint64_t slices, int slots)
-      : shape_(plan.shape()), channel_(channel), slots_(static_cast<uint64_t>(slots)), parts_(shape_.nranks), facts_(shape_.nranks) {
+      : shape_(plan.shape()),
+        channel_(channel),
+        slots_(static_cast<uint64_t>(slots)),
+        parts_(shape_.nranks),
+        facts_(shape_.nranks) {
     for (int rank = 0; rank < shape_.nranks; ++rank) parts_[rank] = plan.part(rank, channel);
     for (int rank = 0; rank < shape_.nranks; ++rank) cursors_.emplace_back(parts_[rank], slices);
   }
@@ -88,7 +92,8 @@ class Run {
     const Cursor& cursor = cursors_[rank];
     Stream& stream = streams_[{rank, step.peer}];
     ++stream.sent;
-    stream.under_way.push_back({fact.chunk, step.into, fact.payload, once(rank), cursor.slice(), cursor.section(), cursor.step_index()});
+    stream.under_way.push_back(
+        {fact.chunk, step.into, fact.payload, once(rank), cursor.slice(), cursor.section(), cursor.step_index()});
     runnable_.push_back(step.peer);
   }
 
@@ -109,8 +114,8 @@ class Run {
       difference = "they mean different slices";
     }
     if (!difference.empty()) {
-      return error(Code::kInvalidArgument, "{}: does not fit the message of {}: {}", here(rank), sender_of(message, step.peer),
-                   difference);
+      return error(Code::kInvalidArgument, "{}: does not fit the message of {}: {}", here(rank),
+                   sender_of(message, step.peer), difference);
     }
     stream.under_way.pop_front();
     return true;

@@ -13,10 +13,10 @@ struct ValidateOptions {
   int slots = 4;              // messages that a stream holds before its sender waits
 };
 
-// Bounds; every Put has its Wait with the same `into` and the other way round; a temp or arrival is written before it is
-// read; nothing reads and writes one chunk in a step; no deadlock with `slots` messages per stream. The error names rank,
-// channel, section and step. Ranks run until they block; puts and waits are deterministic (a Kahn network), so what one order
-// of running shows holds for every order.
+// Bounds; every Put has its Wait with the same `into` and the other way round; a temp or arrival is written before it
+// is read; nothing reads and writes one chunk in a step; no deadlock with `slots` messages per stream. The error names
+// rank, channel, section and step. Ranks run until they block; puts and waits are deterministic (a Kahn network), so
+// what one order of running shows holds for every order.
 Status validate(const Plan& plan, const ValidateOptions& options = {});
 
 struct CheckOptions {
@@ -25,15 +25,16 @@ struct CheckOptions {
   bool in_place = false;
   bool by_reference = false;      // payloads are read when the receiver uses them, not when they are sent
   bool deliver_directly = false;  // `into` messages land in the receiver's output when they are sent
-  uint64_t seed = 1;              // of the adversarial schedule: which rank runs next, how long a message stays under way
+  uint64_t seed = 1;  // of the adversarial schedule: which rank runs next, how long a message stays under way
 };
 
-// Runs the Plan on symbolic values, twice back to back: every output chunk must hold every rank's contribution exactly once
-// (of this call, not of the other), finished once, and the same expression on every rank. Validates first.
+// Runs the Plan on symbolic values, twice back to back: every output chunk must hold every rank's contribution exactly
+// once (of this call, not of the other), finished once, and the same expression on every rank. Validates first.
 Status check_symbolically(const Plan& plan, const CheckOptions& options = {});
 
-// Everything before a Plan of unknown origin may run: validates it, and checks it symbolically in and out of place with the
-// permissions that its shape claims, under a few schedules. Time grows with ranks * steps: seconds for hundreds of ranks.
+// Everything before a Plan of unknown origin may run: validates it, and checks it symbolically in and out of place with
+// the permissions that its shape claims, under a few schedules. Time grows with ranks * steps: seconds for hundreds of
+// ranks.
 Status prove(const Plan& plan, int slots);
 
 }  // namespace tutti

@@ -78,14 +78,18 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
-    if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
-    if (payload == Payload::kStored) receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+    if (payload == Payload::kCopied)
+      sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (payload == Payload::kStored)
+      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {
     uint64_t calls_ns = saturating_mul(messages, link.latency_ns.value / kSocketShare);
     sender_ns = saturating_add(sender_ns, saturating_add(calls_ns, ns_for(total_bytes, sender.socket_bytes_per_s)));
-    receiver_ns = saturating_add(receiver_ns, saturating_add(calls_ns, ns_for(total_bytes, receiver.socket_bytes_per_s)));
+    receiver_ns =
+        saturating_add(receiver_ns, saturating_add(calls_ns, ns_for(total_bytes, receiver.socket_bytes_per_s)));
   }
-  if (topology_.ranks[from].host != topology_.ranks[to].host) sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
+  if (topology_.ranks[from].host != topology_.ranks[to].host)
+    sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
   message_ns_ = std::max(message_ns_, saturating_add(sender_ns, receiver_ns) / messages);
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
@@ -116,7 +120,9 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
   prediction.ns = std::max<uint64_t>(1, saturating_add(exposed_ns, steady_ns));
-  auto percent = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<unsigned __int128>(ns) * 100 / prediction.ns); };
+  auto percent = [&](uint64_t ns) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(ns) * 100 / prediction.ns);
+  };
   if (exposed_ns > steady_ns) {
     prediction.bound = fmt::format("{} % latency of {}", percent(exposed_ns), count_text(hops, "hop"));
   } else if (network_ns > busiest_ns) {

@@ -1,4 +1,5 @@
-// The analytic cost model: an algorithm says which work each rank does, the model says how long that takes on a Topology.
+// The analytic cost model: an algorithm says which work each rank does, the model says how long that takes on a
+// Topology.
 //
 // time = hops * latency + pipeline fill + the slowest of
 //   - each rank's own processor time (copies, reductions, per-message work),
@@ -15,7 +16,8 @@
 
 namespace tutti {
 
-// What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in place.
+// What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in
+// place.
 enum class Payload : uint8_t {
   kCopied,    // the sender copies it into a slot
   kComputed,  // a reduction stores it straight into the slot
@@ -35,8 +37,8 @@ class Work {
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
 
-  // `hops`: messages that wait for each other one after the other. `fill`: how many of them carry their slice while the ranks
-  // further on have nothing to do yet; elsewhere the ranks' own work covers the way.
+  // `hops`: messages that wait for each other one after the other. `fill`: how many of them carry their slice while the
+  // ranks further on have nothing to do yet; elsewhere the ranks' own work covers the way.
   Prediction predict(uint64_t hops, uint64_t fill = 0) const;
 
  private:

@@ -40,7 +40,8 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kDirectOneShot = {"direct_one_shot", TUTTI_ALL_REDUCE, "all inputs to all ranks, each reduces everything: one hop",
-                                  admit, shape, generate, predict};
+const Algorithm kDirectOneShot = {
+    "direct_one_shot", TUTTI_ALL_REDUCE, "all inputs to all ranks, each reduces everything: one hop", admit, shape,
+    generate,          predict};
 
 }  // namespace tutti

@@ -1,5 +1,5 @@
-// Rank r reduces the r-th part of the message from all inputs and sends the result to all: two hops and the least traffic
-// that an all-reduce needs; over mapped memory a single pass from all inputs to all outputs.
+// Rank r reduces the r-th part of the message from all inputs and sends the result to all: two hops and the least
+// traffic that an all-reduce needs; over mapped memory a single pass from all inputs to all outputs.
 #include "planner/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
@@ -18,8 +18,8 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 }
 
 // The phases of three consecutive slices overlap. A round first takes what the round before has sent, so two slots per
-// stream are enough: Puts go out in the order in0, out0, in1, out1 ... and Waits follow it. Peers are visited from rank + 1
-// on, so that no rank is everyone's first target.
+// stream are enough: Puts go out in the order in0, out0, in1, out1 ... and Waits follow it. Peers are visited from rank
+// + 1 on, so that no rank is everyone's first target.
 RankPlan generate(const PlanShape& shape, int rank, int) {
   constexpr int kGather = 0, kReduce = 1, kSpread = 2;
   int n = shape.nranks;
@@ -53,7 +53,8 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kDirectTwoShot = {"direct_two_shot", TUTTI_ALL_REDUCE, "each rank reduces one part and sends it to all: two hops",
-                                  admit, shape, generate, predict};
+const Algorithm kDirectTwoShot = {
+    "direct_two_shot", TUTTI_ALL_REDUCE, "each rank reduces one part and sends it to all: two hops", admit, shape,
+    generate,          predict};
 
 }  // namespace tutti

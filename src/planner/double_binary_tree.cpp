@@ -1,7 +1,7 @@
-// Double binary tree: each half of the message is reduced up and spread down its own tree. Every rank is an inner node of at
-// most one of the two, so both halves together use the whole bandwidth of every rank, in O(log n) hops. Source: P. Sanders,
-// J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35
-// (2009): trees in in-order numbering, the second mirrored (even n) or shifted by one rank (odd n).
+// Double binary tree: each half of the message is reduced up and spread down its own tree. Every rank is an inner node
+// of at most one of the two, so both halves together use the whole bandwidth of every rank, in O(log n) hops. Source:
+// P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
+// Computing 35 (2009): trees in in-order numbering, the second mirrored (even n) or shifted by one rank (odd n).
 #include "planner/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
@@ -64,8 +64,8 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
   return shape;
 }
 
-// What is sent down comes back 2 * depth hops after it went up, so slices go down with that lag and the ones between fill the
-// pipeline. Children's lag is two larger: two slots per stream are enough.
+// What is sent down comes back 2 * depth hops after it went up, so slices go down with that lag and the ones between
+// fill the pipeline. Children's lag is two larger: two slots per stream are enough.
 RankPlan generate(const PlanShape& shape, int rank, int channel) {
   int n = shape.nranks;
   if (n == 1) return alone();

@@ -28,8 +28,9 @@ std::string candidates_text(const Choice& choice, uint64_t class_bytes) {
 }  // namespace
 
 std::string shape_text(const PlanShape& shape) {
-  return fmt::format("{}, {}, slices of at most {}; {}, {}", count_text(shape.channels, "channel"), count_text(shape.chunks, "chunk"),
-                     bytes_text(shape.slice_bytes), shape.by_reference ? "buffers may be read in place" : "buffers are copied when sent",
+  return fmt::format("{}, {}, slices of at most {}; {}, {}", count_text(shape.channels, "channel"),
+                     count_text(shape.chunks, "chunk"), bytes_text(shape.slice_bytes),
+                     shape.by_reference ? "buffers may be read in place" : "buffers are copied when sent",
                      shape.deliver_directly ? "results may be stored directly" : "results are copied on arrival");
 }
 
@@ -38,23 +39,29 @@ std::string steps_text(const Plan& plan) {
   for (int rank = 0; rank < plan.shape().nranks; ++rank) {
     for (int channel = 0; channel < plan.shape().channels; ++channel) {
       for (const Section& section : plan.part(rank, channel).sections) {
-        text += fmt::format("\nRank {}, channel {}, {}:\n", rank, channel, section.repeat == Repeat::kOnce ? "once" : "for every slice");
-        for (size_t i = 0; i < section.steps.size(); ++i) text += fmt::format("{:>5}  {}\n", i, to_text(section.steps[i]));
+        text += fmt::format("\nRank {}, channel {}, {}:\n", rank, channel,
+                            section.repeat == Repeat::kOnce ? "once" : "for every slice");
+        for (size_t i = 0; i < section.steps.size(); ++i)
+          text += fmt::format("{:>5}  {}\n", i, to_text(section.steps[i]));
       }
     }
   }
   return text;
 }
 
-std::string to_text(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options) {
+std::string to_text(const Topology& topology, const Request& request, const Choice& choice,
+                    const ExplainOptions& options) {
   const PlanShape& shape = choice.plan.shape();
-  std::string text = fmt::format("{} of {} ({} {}), {}, {} on {}\n", name_of(request.collective), bytes_text(request.size_bytes()),
-                                 request.count, name_of(request.datatype), name_of(request.op),
-                                 count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
+  std::string text =
+      fmt::format("{} of {} ({} {}), {}, {} on {}\n", name_of(request.collective), bytes_text(request.size_bytes()),
+                  request.count, name_of(request.datatype), name_of(request.op),
+                  count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
   text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(shape.algorithm)->summary);
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
-  text += fmt::format("  predicted  {} ({}){}\n", time_text(choice.predicted_ns), rate_text(bytes_per_s(class_bytes, choice.predicted_ns)),
-                      class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
+  text += fmt::format(
+      "  predicted  {} ({}){}\n", time_text(choice.predicted_ns),
+      rate_text(bytes_per_s(class_bytes, choice.predicted_ns)),
+      class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
   text += fmt::format("  shape      {}\n", shape_text(shape));
   text += fmt::format("  why        {}\n", choice.reason);
   if (options.candidates) text += candidates_text(choice, class_bytes);
@@ -62,7 +69,8 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   return text;
 }
 
-std::string to_json(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options) {
+std::string to_json(const Topology& topology, const Request& request, const Choice& choice,
+                    const ExplainOptions& options) {
   using Json = nlohmann::ordered_json;
   Json candidates = Json::array();
   for (const Candidate& candidate : choice.candidates) {

@@ -13,9 +13,11 @@ struct ExplainOptions {
 };
 
 // For people, several lines.
-std::string to_text(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options);
+std::string to_text(const Topology& topology, const Request& request, const Choice& choice,
+                    const ExplainOptions& options);
 // For programs: {"format": "tutti.choice", "version": 1, ...}; the candidates always, the plan's parts with `steps`.
-std::string to_json(const Topology& topology, const Request& request, const Choice& choice, const ExplainOptions& options);
+std::string to_json(const Topology& topology, const Request& request, const Choice& choice,
+                    const ExplainOptions& options);
 
 // The steps of every rank, for people.
 std::string steps_text(const Plan& plan);

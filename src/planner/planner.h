@@ -1,5 +1,5 @@
-// The planner: a pure function from (Topology, Request, Tuning) to a Plan, its predicted time and the reasons. All ranks
-// evaluate it on identical values and so choose the same Plan.
+// The planner: a pure function from (Topology, Request, Tuning) to a Plan, its predicted time and the reasons. All
+// ranks evaluate it on identical values and so choose the same Plan.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,9 @@ struct Choice {
 // Errors: a forced algorithm that is unknown (names the nearest) or not admitted (says why); a topology without ranks.
 Result<Choice> choose(const Topology& topology, const Request& request, const Tuning& tuning);
 
-// Calls of one class share a Plan; the upper bound of the class in bytes: a power of two, 64 at least. A cache key uses this
-// and never the count; choose() too decides by it, so that a class has one Plan whichever of its counts came first.
+// Calls of one class share a Plan; the upper bound of the class in bytes: a power of two, 64 at least. A cache key uses
+// this and never the count; choose() too decides by it, so that a class has one Plan whichever of its counts came
+// first.
 uint64_t size_class_bytes(uint64_t size_bytes);
 
 // What an algorithm sees of the world when it predicts its time; all integers, so that all ranks agree.

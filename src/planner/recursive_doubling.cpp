@@ -1,6 +1,7 @@
-// Recursive doubling: pairs of ranks at distance 1, 2, 4, ... exchange what they have and combine it: log2(n) hops with the
-// whole message. Ranks beyond the largest power of two hand their input to a partner and get the result back. Source:
-// R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19 (2005).
+// Recursive doubling: pairs of ranks at distance 1, 2, 4, ... exchange what they have and combine it: log2(n) hops with
+// the whole message. Ranks beyond the largest power of two hand their input to a partner and get the result back.
+// Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19 (2005).
 #include <bit>
 
 #include "planner/algorithms.h"

@@ -1,5 +1,5 @@
-// Ring: reduce-scatter, then all-gather, each in n - 1 hops to the neighbour; every link carries the least bytes. Source:
-// P. Patarasu, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
+// Ring: reduce-scatter, then all-gather, each in n - 1 hops to the neighbour; every link carries the least bytes.
+// Source: P. Patarasu, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
 #include "planner/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
@@ -17,8 +17,8 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
   return shape;
 }
 
-// Odd channels run the other way round, which uses both directions of every link. Chunk c starts at the rank after c and ends
-// at rank c; `hops` back along the ring is the chunk that arrives `hops` steps later.
+// Odd channels run the other way round, which uses both directions of every link. Chunk c starts at the rank after c
+// and ends at rank c; `hops` back along the ring is the chunk that arrives `hops` steps later.
 RankPlan generate(const PlanShape& shape, int rank, int channel) {
   int n = shape.nranks;
   if (n == 1) return alone();
@@ -66,7 +66,12 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kRing = {"ring", TUTTI_ALL_REDUCE, "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
-                         admit, shape, generate, predict};
+const Algorithm kRing = {"ring",
+                         TUTTI_ALL_REDUCE,
+                         "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
+                         admit,
+                         shape,
+                         generate,
+                         predict};
 
 }  // namespace tutti

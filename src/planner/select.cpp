@@ -13,8 +13,8 @@ namespace {
 
 // In order of preference when predictions are about equal: those first that lose most of their copies when the callers'
 // memory happens to be mapped, which a Plan must not depend on.
-constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectTwoShot, &kDirectOneShot, &kRecursiveDoubling, &kDoubleBinaryTree,
-                                                         &kRing};
+constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectTwoShot, &kDirectOneShot, &kRecursiveDoubling,
+                                                         &kDoubleBinaryTree, &kRing};
 
 constexpr uint64_t kAboutEqualPercent = 10;
 
@@ -38,7 +38,8 @@ const Candidate& best_of(const std::vector<Candidate>& candidates, bool mapped) 
   uint64_t fastest_ns = candidates.front().predicted_ns;
   for (const Algorithm* algorithm : kAlgorithms) {
     for (const Candidate& candidate : candidates) {
-      bool about_equal = candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
+      bool about_equal =
+          candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
       if (about_equal && candidate.algorithm == algorithm->name) return candidate;
     }
   }
@@ -55,10 +56,11 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
   if (forced && is_fastest) return fmt::format("the user asked for {}, and it is the fastest", described(chosen));
   if (forced) return fmt::format("the user asked for {}; {} would be faster", described(chosen), described(fastest));
   if (!is_fastest) {
-    return fmt::format("{} is within {} % of {} and gains more where memory is mapped", described(chosen), kAboutEqualPercent,
-                       described(fastest));
+    return fmt::format("{} is within {} % of {} and gains more where memory is mapped", described(chosen),
+                       kAboutEqualPercent, described(fastest));
   }
-  if (candidates.size() < 2 || !candidates[1].admitted) return fmt::format("{} is the only one that can run", described(chosen));
+  if (candidates.size() < 2 || !candidates[1].admitted)
+    return fmt::format("{} is the only one that can run", described(chosen));
   return fmt::format("{} is faster than {}", described(chosen), described(candidates[1]));
 }
 
@@ -66,7 +68,8 @@ Status unknown_algorithm(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Algorithm* algorithm : kAlgorithms) names.push_back(algorithm->name);
   std::string_view near = nearest(name, names);
-  if (near.empty()) return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; there are {}", name, fmt::join(names, ", "));
+  if (near.empty())
+    return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; there are {}", name, fmt::join(names, ", "));
   return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; did you mean \"{}\"?", name, near);
 }
 
@@ -120,7 +123,8 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   Request request = representative(asked);
   Choice choice;
   choice.candidates = predict_all(topology, request, tuning);
-  auto chosen = choice.candidates.cbegin() + (&best_of(choice.candidates, all_mapped(topology)) - choice.candidates.data());
+  auto chosen =
+      choice.candidates.cbegin() + (&best_of(choice.candidates, all_mapped(topology)) - choice.candidates.data());
   if (forced) {
     auto asked_for = [&](const Candidate& candidate) { return candidate.algorithm == tuning.algorithm; };
     chosen = std::find_if(choice.candidates.cbegin(), choice.candidates.cend(), asked_for);
@@ -129,7 +133,8 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
     return error(Code::kInvalidUsage, "{} is no algorithm for {}", tuning.algorithm, name_of(request.collective));
   }
   if (!chosen->admitted) {
-    return error(Code::kInvalidUsage, "{} cannot run {} here: {}", chosen->algorithm, name_of(request.collective), chosen->reason);
+    return error(Code::kInvalidUsage, "{} cannot run {} here: {}", chosen->algorithm, name_of(request.collective),
+                 chosen->reason);
   }
   const Algorithm* algorithm = find_algorithm(chosen->algorithm);
   choice.plan = Plan(algorithm->shape(topology, request, tuning), algorithm->generate);

@@ -23,8 +23,8 @@ uint64_t slice_bytes_for(uint64_t chunk_bytes, const Topology& topology, const T
 
 bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
 
-PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request, const Tuning& tuning,
-                      int chunks, int channels) {
+PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
+                      const Tuning& tuning, int chunks, int channels) {
   PlanShape shape;
   shape.algorithm = algorithm;
   shape.collective = request.collective;
@@ -39,8 +39,8 @@ PlanShape basic_shape(std::string_view algorithm, const Topology& topology, cons
 
 std::string admit_all_pairs(const Topology& topology) {
   if (topology.nranks() <= kMostAllPairsRanks) return "";
-  return fmt::format("every rank would hold a link to each of the other {} ranks; the most is {}", topology.nranks() - 1,
-                     kMostAllPairsRanks - 1);
+  return fmt::format("every rank would hold a link to each of the other {} ranks; the most is {}",
+                     topology.nranks() - 1, kMostAllPairsRanks - 1);
 }
 
 }  // namespace tutti

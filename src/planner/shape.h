@@ -10,10 +10,10 @@ namespace tutti {
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-// One channel unless the user says otherwise; slices that stay in cache on one host and are worth a packet train between
-// hosts, and that are small enough for a few of them to overlap.
-PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request, const Tuning& tuning,
-                      int chunks = 1, int channels = 1);
+// One channel unless the user says otherwise; slices that stay in cache on one host and are worth a packet train
+// between hosts, and that are small enough for a few of them to overlap.
+PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
+                      const Tuning& tuning, int chunks = 1, int channels = 1);
 
 // Whether every pair of ranks can map each other's memory.
 bool all_mapped(const Topology& topology);

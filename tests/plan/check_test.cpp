@@ -22,7 +22,8 @@ uint64_t refused_at(const Plan& plan, CheckOptions options, std::string* reason 
 TEST_CASE("one-shot and recursive doubling by reference are only wrong in place") {
   CheckOptions options;
   options.by_reference = true;
-  for (auto [algorithm, nranks] : {std::pair{"direct_one_shot", 3}, {"recursive_doubling", 2}, {"recursive_doubling", 4}}) {
+  for (auto [algorithm, nranks] :
+       {std::pair{"direct_one_shot", 3}, {"recursive_doubling", 2}, {"recursive_doubling", 4}}) {
     Plan plan = test::write_out(algorithm, nranks).plan();
     INFO(algorithm << " of " << nranks);
     options.in_place = true;

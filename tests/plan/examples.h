@@ -32,6 +32,8 @@ inline WrittenPlan write_out(const Algorithm& algorithm, int nranks) {
   return written;
 }
 
-inline WrittenPlan write_out(std::string_view algorithm, int nranks) { return write_out(*find_algorithm(algorithm), nranks); }
+inline WrittenPlan write_out(std::string_view algorithm, int nranks) {
+  return write_out(*find_algorithm(algorithm), nranks);
+}
 
 }  // namespace tutti::test

@@ -130,7 +130,8 @@ constexpr Mutation kMutations[] = {
      [](WrittenPlan& plan, Random& random) {
        std::vector<Step>& steps = any_steps(plan, random);
        Step& step = steps[random() % steps.size()];
-       // One that waits into the output, or sends from it, may come later without harm to anyone but its stream's order.
+       // One that waits into the output, or sends from it, may come later without harm to anyone but its stream's
+       // order.
        if (step.kind != StepKind::kReduce) return false;
        step.lag += 1;
        return true;

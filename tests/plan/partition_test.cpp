@@ -7,8 +7,8 @@ namespace {
 
 // Walks all pieces in order; they must follow each other from the first byte to the last.
 void require_exact_cover(uint64_t count, uint32_t element_bytes, int channels, int chunks, uint64_t slice_bytes) {
-  INFO("count " << count << ", element " << element_bytes << ", channels " << channels << ", chunks " << chunks << ", slice "
-                << slice_bytes);
+  INFO("count " << count << ", element " << element_bytes << ", channels " << channels << ", chunks " << chunks
+                << ", slice " << slice_bytes);
   Partition partition(count, element_bytes, channels, chunks, slice_bytes);
   uint64_t at = 0;
   bool exact = true;
@@ -18,7 +18,8 @@ void require_exact_cover(uint64_t count, uint32_t element_bytes, int channels, i
     for (int chunk = 0; chunk < chunks; ++chunk) {
       for (uint64_t slice = 0; slice < slices; ++slice) {
         Piece piece = partition.piece(channel, chunk, slice);
-        exact = exact && piece.offset_bytes == at && piece.size_bytes <= slice_bytes && piece.size_bytes % element_bytes == 0;
+        exact = exact && piece.offset_bytes == at && piece.size_bytes <= slice_bytes &&
+                piece.size_bytes % element_bytes == 0;
         at += piece.size_bytes;
       }
     }

@@ -18,8 +18,9 @@ TEST_CASE("the digest tells plans apart by every field of the shape and by every
   uint64_t digest = written.plan().digest();
   REQUIRE(written.plan().digest() == digest);
   std::vector<std::function<void(PlanShape&)>> changes = {
-      [](PlanShape& s) { s.algorithm += "x"; }, [](PlanShape& s) { s.nranks = 5; },      [](PlanShape& s) { s.root = 0; },
-      [](PlanShape& s) { s.channels = 2; },     [](PlanShape& s) { s.chunks = 5; },      [](PlanShape& s) { s.slice_bytes *= 2; },
+      [](PlanShape& s) { s.algorithm += "x"; }, [](PlanShape& s) { s.nranks = 5; },
+      [](PlanShape& s) { s.root = 0; },         [](PlanShape& s) { s.channels = 2; },
+      [](PlanShape& s) { s.chunks = 5; },       [](PlanShape& s) { s.slice_bytes *= 2; },
       [](PlanShape& s) { s.by_reference = 0; }, [](PlanShape& s) { s.deliver_directly = 0; }};
   for (auto& change : changes) {
     test::WrittenPlan other = written;
@@ -48,7 +49,8 @@ TEST_CASE("a section's rounds run its steps for the slices that their lags say")
   for (Cursor cursor(part, 3); !cursor.done(); cursor.advance()) {
     seen.emplace_back(cursor.section(), cursor.step_index(), cursor.slice());
   }
-  std::vector<std::tuple<size_t, size_t, uint64_t>> expected = {{0, 0, 0}, {1, 1, 0}, {1, 1, 1}, {1, 0, 0}, {1, 1, 2}, {1, 0, 1}, {1, 0, 2}};
+  std::vector<std::tuple<size_t, size_t, uint64_t>> expected = {{0, 0, 0}, {1, 1, 0}, {1, 1, 1}, {1, 0, 0},
+                                                                {1, 1, 2}, {1, 0, 1}, {1, 0, 2}};
   REQUIRE(seen == expected);
 }
 

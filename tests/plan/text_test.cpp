@@ -20,7 +20,8 @@ TEST_CASE("a plan's text reads back as the same plan") {
       REQUIRE(read->shape() == plan.shape());
       REQUIRE(read->digest() == plan.digest());
       for (int rank = 0; rank < nranks; ++rank) {
-        for (int channel = 0; channel < plan.shape().channels; ++channel) REQUIRE(read->part(rank, channel) == plan.part(rank, channel));
+        for (int channel = 0; channel < plan.shape().channels; ++channel)
+          REQUIRE(read->part(rank, channel) == plan.part(rank, channel));
       }
     }
   }
@@ -65,12 +66,17 @@ TEST_CASE("malformed plan text gives the line and the reason") {
   require_refused("[1, 2]", "line 1: the plan must be an object");
   require_refused("{}", "line 1: the plan lacks \"format\"");
   require_refused(replaced(good, "tutti.plan", "tutti.topology"), "\"format\" must be \"tutti.plan\"");
-  require_refused(replaced(good, "\"version\": 1", "\"version\": 2"), "line 3: \"version\" must be a number from 1 to 1");
-  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 0"), "line 4: \"nranks\" must be a number from 1 to 65536");
+  require_refused(replaced(good, "\"version\": 1", "\"version\": 2"),
+                  "line 3: \"version\" must be a number from 1 to 1");
+  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 0"),
+                  "line 4: \"nranks\" must be a number from 1 to 65536");
   require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 1e99"), "line 4: \"nranks\" must be a whole number");
-  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 18446744073709551615"), "line 4: \"nranks\" must be a number");
-  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 65536"), "line 6: 65536 ranks with 1 channels have 65536 parts, but there are 2");
-  require_refused(replaced(good, "\"slice_bytes\": 16384", "\"slice_bytes\": 100"), "line 4: the plan's slice_bytes is 100");
+  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 18446744073709551615"),
+                  "line 4: \"nranks\" must be a number");
+  require_refused(replaced(good, "\"nranks\": 2", "\"nranks\": 65536"),
+                  "line 6: 65536 ranks with 1 channels have 65536 parts, but there are 2");
+  require_refused(replaced(good, "\"slice_bytes\": 16384", "\"slice_bytes\": 100"),
+                  "line 4: the plan's slice_bytes is 100");
   require_refused(replaced(good, "\"all_reduce\"", "\"all_change\""), "names no collective");
   require_refused(replaced(good, "\"root\"", "\"roof\""), "line 4: \"shape\" has an unknown \"roof\"");
   require_refused(replaced(good, "\"kind\": \"put\"", "\"kind\": \"shout\""), "line 9: a step's kind is");

@@ -19,7 +19,11 @@ Plan two_ranks(std::vector<Step> first, std::vector<Step> second, int chunks = 1
 }
 
 Step put(int peer, std::vector<Place> source, int into = kNoChunk, int lag = 0) {
-  return {.kind = StepKind::kPut, .peer = peer, .into = into, .lag = static_cast<uint8_t>(lag), .sources = std::move(source)};
+  return {.kind = StepKind::kPut,
+          .peer = peer,
+          .into = into,
+          .lag = static_cast<uint8_t>(lag),
+          .sources = std::move(source)};
 }
 Step wait(int peer, int into = kNoChunk, int lag = 0) {
   return {.kind = StepKind::kWait, .peer = peer, .into = into, .lag = static_cast<uint8_t>(lag)};
@@ -42,8 +46,9 @@ TEST_CASE("a barrier of bare signals is valid in a section that runs once and in
 }
 
 TEST_CASE("the error names rank, channel, section and step") {
-  require_refused(two_ranks({}, {copy(input(0), {output(0)}), put(0, {input(3)})}, 3),
-                  "rank 1, channel 0, section 0, step 1 (put input[3] -> rank 0): it names a chunk that the plan does not have");
+  require_refused(
+      two_ranks({}, {copy(input(0), {output(0)}), put(0, {input(3)})}, 3),
+      "rank 1, channel 0, section 0, step 1 (put input[3] -> rank 0): it names a chunk that the plan does not have");
 }
 
 TEST_CASE("steps that break the form are refused") {
@@ -88,20 +93,27 @@ TEST_CASE("a section that runs once carries no data") {
 }
 
 TEST_CASE("messages that do not fit their waits are refused, with both places") {
-  require_refused(two_ranks({put(1, {input(0)}, 0)}, {wait(0), copy(arrival(0), {output(0)})}), "different chunks to store into");
+  require_refused(two_ranks({put(1, {input(0)}, 0)}, {wait(0), copy(arrival(0), {output(0)})}),
+                  "different chunks to store into");
   require_refused(two_ranks({put(1, {input(0)})}, {wait(0)}), "its payload is never used");
   require_refused(two_ranks({put(1, {})}, {wait(0), copy(arrival(0), {output(0)})}), "has no payload");
-  require_refused(two_ranks({put(1, {input(0)})}, {wait(0), copy(arrival(0), {output(1)})}, 2), "mean different chunks");
-  require_refused(two_ranks({put(1, {input(0)}, 0), put(1, {input(0)}, 0, 1)}, {wait(0, 0), wait(0, 0)}), "different slices");
+  require_refused(two_ranks({put(1, {input(0)})}, {wait(0), copy(arrival(0), {output(1)})}, 2),
+                  "mean different chunks");
+  require_refused(two_ranks({put(1, {input(0)}, 0), put(1, {input(0)}, 0, 1)}, {wait(0, 0), wait(0, 0)}),
+                  "different slices");
   require_refused(two_ranks({put(1, {input(0)}, 0)}, {wait(0, 0), wait(0, 0)}), "blocks for ever", {1, 4});
-  require_refused(two_ranks({put(1, {input(0)}, 0), put(1, {input(0)}, 0)}, {wait(0, 0)}), "does not fit the message of rank 0");
+  require_refused(two_ranks({put(1, {input(0)}, 0), put(1, {input(0)}, 0)}, {wait(0, 0)}),
+                  "does not fit the message of rank 0");
   require_refused(two_ranks({put(1, {input(0)}, 0)}, {}), "rank 1 never waits for this message", {1, 4});
 }
 
 TEST_CASE("a deadlock is found and names who waits") {
-  require_refused(two_ranks({wait(1), put(1, {})}, {wait(0), put(0, {})}), "rank 0, channel 0, section 0, step 0 (wait <- rank 1)");
+  require_refused(two_ranks({wait(1), put(1, {})}, {wait(0), put(0, {})}),
+                  "rank 0, channel 0, section 0, step 0 (wait <- rank 1)");
   // Three messages ahead of the first wait need three slots.
-  auto side = [](int peer) { return std::vector<Step>{put(peer, {}), put(peer, {}), put(peer, {}), wait(peer), wait(peer), wait(peer)}; };
+  auto side = [](int peer) {
+    return std::vector<Step>{put(peer, {}), put(peer, {}), put(peer, {}), wait(peer), wait(peer), wait(peer)};
+  };
   REQUIRE(validate(two_ranks(side(1), side(0)), {1, 3}).ok());
   require_refused(two_ranks(side(1), side(0)), "blocks for ever with 2 slots", {1, 2});
 }

@@ -142,13 +142,15 @@ TEST_CASE("the user's wishes are followed or refused with a reason") {
   };
   CHECK_THAT(refusal("rnig"), Contains("did you mean \"ring\"?"));
   CHECK_THAT(refusal("something else"), Contains("there are direct_two_shot, "));
-  CHECK_THAT(refusal("direct_one_shot"), Contains("direct_one_shot cannot run all_reduce here: every rank would hold a link"));
+  CHECK_THAT(refusal("direct_one_shot"),
+             Contains("direct_one_shot cannot run all_reduce here: every rank would hold a link"));
   CHECK_THAT(std::string(choose(Topology(), bytes(8), {}).status().message()), Contains("without ranks"));
 }
 
 TEST_CASE("the reason names the runner-up and what bounds the time") {
   Choice choice = must_choose(test::make_topology(1, 8), bytes(64));
-  CHECK_THAT(choice.reason, Contains(choice.plan.shape().algorithm) && Contains(" % ") && Contains(choice.candidates[1].algorithm));
+  CHECK_THAT(choice.reason,
+             Contains(choice.plan.shape().algorithm) && Contains(" % ") && Contains(choice.candidates[1].algorithm));
   Tuning tuning;
   tuning.algorithm = "ring";
   choice = must_choose(test::make_topology(1, 8), bytes(64), tuning);
@@ -181,7 +183,8 @@ TEST_CASE("explanations name the choice, its shape and every candidate") {
   std::string text = to_text(topology, request, choice, {.candidates = true, .steps = true});
   CHECK_THAT(text, Contains("all_reduce of 1 MiB (262144 float32), sum, 8 ranks on 1 host"));
   for (const Algorithm* algorithm : algorithms()) CHECK_THAT(text, Contains(std::string(algorithm->name)));
-  CHECK_THAT(text, Contains("Rank 7, channel 0, for every slice:") && Contains("put output[7] -> rank 0 (into output[7]), lag 1"));
+  CHECK_THAT(text, Contains("Rank 7, channel 0, for every slice:") &&
+                       Contains("put output[7] -> rank 0 (into output[7]), lag 1"));
   std::string json = to_json(topology, request, choice, {});
   CHECK_THAT(json, Contains("\"format\": \"tutti.choice\"") && Contains("\"predicted_ns\"") && !Contains("\"parts\""));
 }
