@@ -137,8 +137,9 @@ TUTTI_API tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size);
 /* TUTTI_SUCCESS while the communicator works, else its first error. Any thread; never blocks. */
 TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
 
-/* Waits until every call started on `comm` is complete on this rank and tells the other ranks that this one leaves in
- * good order. Blocks. Afterwards only tutti_comm_destroy() and the queries are allowed. */
+/* Waits until every call started on `comm` is complete on this rank, tells the other ranks that this one leaves in good
+ * order, and waits until the ranks that it exchanged data with finalize too (or die, or "timeout_ms" passes). Blocks.
+ * Afterwards only tutti_comm_destroy() and the queries are allowed. */
 TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
 
 /* Finalizes if that was not done, then frees everything; `comm` is invalid afterwards whatever is returned. NULL is

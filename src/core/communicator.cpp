@@ -227,18 +227,4 @@ Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments) {
                       .count = arguments.count});
 }
 
-Status Communicator::finalize() {
-  if (std::exchange(finalized_, true)) return {};
-  {
-    auto turn = take_turn();
-    Waiter waiter(wait_policy_);
-    while (has_calls()) {
-      if (advance() == Advance::kBlocked && waiter.idle()) sleep();
-    }
-  }
-  context_->engine->remove(this);
-  if (control_) control_->leave(Deadline::after_ms(config_.bootstrap_timeout_ms));
-  return failure_.status();
-}
-
 }  // namespace tutti

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/config.h"
@@ -66,6 +67,11 @@ class Communicator {
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
 
  private:
+  // Messages of the control plane.
+  static constexpr uint32_t kAskRecord = 1;
+  static constexpr uint32_t kRecord = 2;
+  static constexpr uint32_t kGoodbye = 3;
+
   Communicator(std::shared_ptr<ProcessContext> context, const Config& config);
   Status join(const JoinInfo& info, Deadline deadline);
   Status exchange_facts(Deadline deadline);
@@ -86,6 +92,7 @@ class Communicator {
   void complete(Status result);
   void drive(tutti_request& request);
   void sleep();
+  void part_from_peers();
 
   // Health (communicator_health.cpp).
   void fail(Status status, bool tell_others);
@@ -126,9 +133,10 @@ class Communicator {
   uint64_t calls_ = 0;
 
   PublishedRecord record_;
-  std::mutex answers_mutex_;             // guards answers_
+  std::mutex answers_mutex_;             // guards what follows
   std::condition_variable answered_;
   std::map<int, CallRecord> answers_;    // of peers that were asked, by rank
+  std::set<int> goodbyes_;               // peers that have completed their last call
 };
 
 }  // namespace tutti

@@ -5,10 +5,6 @@
 namespace tutti {
 namespace {
 
-// Messages of the control plane.
-constexpr uint32_t kAskRecord = 1;
-constexpr uint32_t kRecord = 2;
-
 constexpr auto kAskAfter = std::chrono::milliseconds(50);
 // A dead rank is seen on its links first; within this time the control plane says who it was.
 constexpr auto kVerdictWait = std::chrono::milliseconds(500);
@@ -82,6 +78,12 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
   if (type == kAskRecord) {
     control_->send(from, kRecord, record_.read().encode());
+  } else if (type == kGoodbye) {
+    {
+      std::lock_guard lock(answers_mutex_);
+      goodbyes_.insert(from);
+    }
+    links_->ring();
   } else if (auto record = CallRecord::decode(payload); type == kRecord && record) {
     on_answer(from, *record);
   }

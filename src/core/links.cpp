@@ -77,6 +77,13 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
 
 std::string_view Links::transport_to(int rank) const { return name_of(topology_->link(rank_, rank).kind); }
 
+bool Links::any_in_process() const {
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank] && topology_->same_process(rank_, static_cast<int>(rank))) return true;
+  }
+  return false;
+}
+
 Links::Carrier* Links::carrier_to(int rank) {
   auto found = std::find_if(carriers_.begin(), carriers_.end(),
                             [&](const Carrier& c) { return c.transport->name() == transport_to(rank); });

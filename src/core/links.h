@@ -39,6 +39,8 @@ class Links {
 
   Peers& peers() { return peers_; }
   const StreamLayout& layout() const { return layout_; }
+  // Whether a peer lives in this process, and so uses this rank's memory as it is.
+  bool any_in_process() const;
   // The transport to `rank`: "shm".
   std::string_view transport_to(int rank) const;
 

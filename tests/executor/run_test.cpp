@@ -169,7 +169,7 @@ TEST_CASE("every algorithm gives the sum on every rank over shared memory") {
 
 TEST_CASE("every algorithm gives the sum on every rank over TCP") {
   for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3, 4}) run_algorithm(std::string(algorithm->name), fabric("tcp"), nranks, 4, 4096);
+    for (int nranks : {2, 3}) run_algorithm(std::string(algorithm->name), fabric("tcp"), nranks, 4, 4096);
   }
 }
 

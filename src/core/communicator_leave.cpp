@@ -1,0 +1,56 @@
+// How a rank leaves: it may not take its memory away before its peers have done with it.
+#include <algorithm>
+
+#include "base/log.h"
+#include "core/communicator.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kPollMs = 20;
+// Ranks of one process that failed together wait so long for each other to let go of their memory.
+constexpr int64_t kFailedWaitMs = 2000;
+
+}  // namespace
+
+Status Communicator::finalize() {
+  if (std::exchange(finalized_, true)) return {};
+  {
+    auto turn = take_turn();
+    Waiter waiter(wait_policy_);
+    while (has_calls()) {
+      if (advance() == Advance::kBlocked && waiter.idle()) sleep();
+    }
+    part_from_peers();
+  }
+  context_->engine->remove(this);
+  if (control_) control_->leave(Deadline::after_ms(config_.bootstrap_timeout_ms));
+  return failure_.status();
+}
+
+// Says goodbye to every peer and waits for theirs. A peer says it when it has completed its calls: it then has all that this
+// rank sent, and stores nothing here any more. Links move on meanwhile, because they may still hold what peers wait for.
+void Communicator::part_from_peers() {
+  std::vector<int> connected;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (!links_->peers()[rank]) continue;
+    connected.push_back(rank);
+    control_->send(rank, kGoodbye, {});
+  }
+  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
+  Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
+  auto waits_on = [&] {
+    std::lock_guard lock(answers_mutex_);
+    return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !goodbyes_.contains(rank); });
+  };
+  for (auto missing = waits_on(); missing != connected.end(); missing = waits_on()) {
+    if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;
+    if (deadline.passed()) return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
+    WaitSet waits;
+    ArmedPeers armed(links_->peers(), waits);
+    for (int rank : connected) links_->peers()[rank]->poll();
+    ::poll(waits.fds.data(), waits.fds.size(), kPollMs);
+  }
+}
+
+}  // namespace tutti
