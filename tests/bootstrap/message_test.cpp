@@ -135,10 +135,7 @@ TEST_CASE("a message sent from inside an event is delivered") {
 
 TEST_CASE("64 local ranks join and leave") {
   UniqueId id = fresh_id(UniqueId::Kind::kLocal);
-  auto start = Clock::now();
   Job job = start_job(64, here, id);
-  WARN("64 ranks joined in " << std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count()
-                             << " ms");
   leave_all(job);
   for (auto& ear : job.ears) CHECK(ear->lost.empty());
 }
