@@ -57,7 +57,8 @@ TEST_CASE("loopback addresses are offered last") {
 
 TEST_CASE("an address survives its encoding") {
   TcpHost host{.host = 77, .addresses = {}};
-  for (const LocalAddress& one : local_addresses("").value()) host.addresses.push_back(one.address);
+  const auto all = local_addresses("").value();
+  for (const LocalAddress& one : all) host.addresses.push_back(one.address);
   CHECK(parse_tcp_host(encode(host)).value() == host);
   Blob blob = encode(host);
   CHECK(blob.size() <= kMaxBlobBytes);
