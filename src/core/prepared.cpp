@@ -14,9 +14,7 @@ namespace tutti {
 
 PlanCache::PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout)
     : topology_(topology), rank_(rank), layout_(layout) {
-  tuning_.algorithm = config.algorithm;
-  tuning_.channels = static_cast<int>(config.channels);
-  tuning_.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
+  tuning_ = tuning_from(config);
   tuning_.max_slice_bytes = layout.slot_bytes;
 }
 
@@ -75,14 +73,14 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   return prepared;
 }
 
-Result<Plan> read_plan_file(const std::string& path) {
+Result<Plan> read_plan_file(const std::string& path, int slots) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return system_error(errno, fmt::format("cannot read the plan file {}", path));
   std::ostringstream text;
   text << file.rdbuf();
   auto plan = parse_plan(text.str());
   if (!plan.ok()) return std::move(plan).status().within(path);
-  TUTTI_TRY(validate(*plan).within(fmt::format("{} is no valid plan", path)));
+  TUTTI_TRY(prove(*plan, slots).within(fmt::format("{} is no valid plan", path)));
   return plan;
 }
 

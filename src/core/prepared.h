@@ -54,7 +54,7 @@ class PlanCache {
   Prepared* last_ = nullptr;
 };
 
-// Reads and validates a Plan file. Errors: file, line and reason.
-Result<Plan> read_plan_file(const std::string& path);
+// Reads a Plan file and proves it for streams of `slots` slots. Errors: file, line and reason; what is wrong with the plan.
+Result<Plan> read_plan_file(const std::string& path, int slots);
 
 }  // namespace tutti

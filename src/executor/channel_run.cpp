@@ -78,7 +78,7 @@ Result<Progress> ChannelRun::settle() {
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
     from.recv_stream(channel_).release();
-    if (from.send_stream(channel_).references_released() && from.puts_complete() && from.told_all()) continue;
+    if (from.send_stream(channel_).references_released() && from.sent_all() && from.told_all()) continue;
     waiting_for_ = rank;
     if (!from.broken().ok()) return from.broken();
     return Progress::kBlocked;

@@ -21,7 +21,8 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
 
 void Peer::poll() {
   if (!broken_.ok()) return;
-  broken_ = link_.poll(&puts_completed_);
+  uint64_t completed = 0;
+  broken_ = link_.poll(&completed);
   for (auto& stream : recvs_) stream->tell();
 }
 
@@ -65,11 +66,6 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
   }
   if (result == PutResult::kFull) return result;
   ++sent_;
-  if (by_put) {
-    ++peer_.puts_issued_;
-    bool own_mirror = payload >= peer_.mirror_.data() && payload < peer_.mirror_.data() + peer_.mirror_.size();
-    if (!own_mirror) peer_.caller_puts_ = peer_.puts_issued_;
-  }
   if (message.kind == MessageKind::kReference || message.kind == MessageKind::kPull) referenced_ = sent_;
   return result;
 }

@@ -90,8 +90,8 @@ class Peer {
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
-  // Whether all payloads that were handed to the link from the caller's memory have left it.
-  bool puts_complete() const { return puts_completed_ >= caller_puts_; }
+  // Whether all that was handed to the link has left it, and with it the caller's memory.
+  bool sent_all() const { return !broken_.ok() || !link_.has_pending(); }
 
  private:
   friend class SendStream;
@@ -105,9 +105,6 @@ class Peer {
   const bool needs_poll_;
   std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
   Status broken_;
-  uint64_t puts_issued_ = 0;
-  uint64_t puts_completed_ = 0;
-  uint64_t caller_puts_ = 0;           // puts_issued_ after the last put from the caller's memory
   std::vector<std::unique_ptr<SendStream>> sends_;
   std::vector<std::unique_ptr<RecvStream>> recvs_;
 };

@@ -72,6 +72,7 @@ class FaultLink final : public Link {
   }
 
   bool needs_poll() const override { return true; }
+  bool has_pending() const override { return !held_.empty() || inner_->has_pending(); }
 
   void arm(WaitSet& waits) override {
     inner_->arm(waits);

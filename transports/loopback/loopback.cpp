@@ -44,6 +44,7 @@ class LoopbackLink final : public Link {
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return false; }
+  bool has_pending() const override { return false; }
 
   void arm(WaitSet& waits) override {
     if (theirs_ != nullptr) mine_->bell->arm(waits);

@@ -41,6 +41,7 @@ class ShmLink final : public Link {
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return false; }
+  bool has_pending() const override { return false; }
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;

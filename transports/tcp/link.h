@@ -44,6 +44,7 @@ class TcpLink final : public Link, private FrameSink {
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
+  bool has_pending() const override { return sender_.has_kept(); }
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
