@@ -38,6 +38,9 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/${library_from_programs}")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers $<$<BOOL:${TUTTI_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>) # notes on how older GCCs passed vectors
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>) # false alarms on std::string (GCC bug 105651)
 endif()
