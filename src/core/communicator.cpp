@@ -48,16 +48,28 @@ Status Communicator::check(const CallArguments& arguments) const {
 Status Communicator::run(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
-  TUTTI_TRY(start(request));
-  wait(request);
+  if (has_calls()) {
+    TUTTI_TRY(start(request));
+    wait(request);
+    return std::move(request.result);
+  }
+  TUTTI_TRY(admit(request));
+  auto turn = take_turn();
+  adopt(request);
+  drive(request);
   return std::move(request.result);
 }
 
-Status Communicator::start(tutti_request& request) {
+Status Communicator::admit(tutti_request& request) {
   if (failure_.happened()) return failure_.status();
   TUTTI_TRY(check(request.arguments));
   request.communicator = this;
   pending_.fetch_add(1, std::memory_order_acq_rel);
+  return {};
+}
+
+Status Communicator::start(tutti_request& request) {
+  TUTTI_TRY(admit(request));
   std::lock_guard lock(queue_mutex_);
   (last_ == nullptr ? first_ : last_->next) = &request;
   last_ = &request;
@@ -128,12 +140,7 @@ Advance Communicator::advance() {
   if (active_ == nullptr) {
     tutti_request* request = dequeue();
     if (request == nullptr) return Advance::kIdle;
-    active_ = request;
-    Status begun = failure_.happened() ? failure_.status() : begin(*request);
-    if (!begun.ok() || nranks_ == 1) {
-      complete(std::move(begun));
-      return Advance::kMoved;
-    }
+    if (!adopt(*request)) return Advance::kMoved;
   }
   if (failure_.happened()) {
     complete(failure_.status());
@@ -147,6 +154,15 @@ Advance Communicator::advance() {
   }
   if (*progress == Progress::kDone) complete({});
   return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
+}
+
+// Makes `request` the active call; false when it is complete at once.
+bool Communicator::adopt(tutti_request& request) {
+  active_ = &request;
+  Status begun = failure_.happened() ? failure_.status() : begin(request);
+  if (begun.ok() && nranks_ > 1) return true;
+  complete(std::move(begun));
+  return false;
 }
 
 Status Communicator::begin(tutti_request& request) {

@@ -81,11 +81,12 @@ class Communicator {
   void set_wait_policy();
 
   Status check(const CallArguments& arguments) const;
-  void enqueue(tutti_request& request);
+  Status admit(tutti_request& request);
   tutti_request* dequeue();
   std::unique_lock<std::mutex> take_turn();
   // With the turn:
   Result<Prepared*> plan_with_turn(const CallArguments& arguments);
+  bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
   void bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature);
   Status find_windows();

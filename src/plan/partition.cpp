@@ -28,6 +28,7 @@ Partition::Partition(uint64_t count, uint32_t element_bytes, int channels, int c
 
 Partition::Range Partition::split(Range range, int parts, int index) const {
   TUTTI_CHECK(index >= 0 && index < parts);
+  if (parts == 1) return range;
   uint64_t size = range.end - range.begin;
   uint64_t line = kLineBytes / element_bytes_;
   uint64_t lines = ceil_div(size, line);
@@ -46,6 +47,7 @@ uint64_t Partition::slices(int channel) const {
 Piece Partition::piece(int channel, int chunk, uint64_t slice) const {
   Range range = split(split({0, count_}, channels_, channel), chunks_, chunk);
   uint64_t size_bytes = (range.end - range.begin) * element_bytes_;
+  if (slice == 0) return {range.begin * element_bytes_, std::min(slice_bytes_, size_bytes)};
   uint64_t begin = slice > size_bytes / slice_bytes_ ? size_bytes : slice * slice_bytes_;
   return {range.begin * element_bytes_ + begin, std::min(slice_bytes_, size_bytes - begin)};
 }
