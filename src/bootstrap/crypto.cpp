@@ -24,6 +24,8 @@ Secret hmac(ByteView key, ByteView message) {
 
 }  // namespace
 
+void keep_crypto_until_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
+
 Status random_bytes(std::span<std::byte> out) {
   TUTTI_CHECK(out.size() <= INT_MAX);
   if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) {

@@ -1,11 +1,13 @@
 #include "core/process_context.h"
 
+#include "bootstrap/crypto.h"
 #include "bootstrap/unique_id.h"
 #include "transports/loopback/loopback.h"
 
 namespace tutti {
 
 Result<std::shared_ptr<ProcessContext>> ProcessContext::create() {
+  bootstrap::keep_crypto_until_the_end();
   auto context = std::make_shared<ProcessContext>();
   context->engine = TUTTI_TRY(Engine::create());
   context->loopback = make_loopback_hub();
