@@ -183,12 +183,7 @@ Status Communicator::begin(tutti_request& request) {
                     .plan_digest = prepared->plan_digest};
   record_.publish(record);
   if (!prepared->connected) {
-    Deadline deadline = Deadline::after_ms(arguments.timeout_ms > 0 ? arguments.timeout_ms : config_.timeout_ms);
-    Status connected = links_->connect(prepared->peers, deadline, failure_);
-    if (!connected.ok()) {
-      fail_on_link(std::move(connected));
-      return failure_.status();
-    }
+    TUTTI_TRY(connect(*prepared, arguments.timeout_ms > 0 ? arguments.timeout_ms : config_.timeout_ms));
     prepared->connected = true;
     run_.prepare(prepared->programs, prepared->plan.shape().slice_bytes);
   }
@@ -196,6 +191,17 @@ Status Communicator::begin(tutti_request& request) {
   TUTTI_TRY(find_windows());
   run_.start(prepared->programs, call_, links_->peers());
   return {};
+}
+
+Status Communicator::connect(const Prepared& prepared, int64_t timeout_ms) {
+  Status connected = links_->connect(prepared.peers, Deadline::after_ms(timeout_ms), failure_);
+  if (connected.ok()) return connected;
+  if (connected.code() == Code::kTimeout) {
+    fail(lateness(timeout_ms, connected.place().peer), true);
+  } else {
+    fail_on_link(std::move(connected));
+  }
+  return failure_.status();
 }
 
 void Communicator::bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature) {
@@ -211,8 +217,26 @@ void Communicator::bind(const Prepared& prepared, const CallArguments& arguments
   call_.options = data_path_;
 }
 
+void Communicator::forget(uint64_t key) {
+  {
+    std::lock_guard lock(forgotten_mutex_);
+    forgotten_.push_back(key);
+    has_forgotten_.store(true, std::memory_order_release);
+  }
+  if (auto turn = try_turn()) take_back_forgotten();
+}
+
+void Communicator::take_back_forgotten() {
+  if (!has_forgotten_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(forgotten_mutex_);
+  for (uint64_t key : forgotten_) links_->forget(key);
+  forgotten_.clear();
+  has_forgotten_.store(false, std::memory_order_release);
+}
+
 // Where the caller's buffers lie in memory that peers can map.
 Status Communicator::find_windows() {
+  take_back_forgotten();
   call_.input_window = call_.output_window = {};
   if (auto region = context_->memory.find(call_.input, call_.size_bytes)) {
     call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));

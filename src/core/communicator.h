@@ -59,6 +59,10 @@ class Communicator {
   // The first error, or ok.
   Status status() const { return failure_.status(); }
 
+  // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the turn,
+  // before the next call. Any thread.
+  void forget(uint64_t key);
+
   // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
   // With the turn: a step forward. Does not block for peers, except to connect to them the first time.
@@ -88,8 +92,10 @@ class Communicator {
   Result<Prepared*> plan_with_turn(const CallArguments& arguments);
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
+  Status connect(const Prepared& prepared, int64_t timeout_ms);
   void bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature);
   Status find_windows();
+  void take_back_forgotten();
   void complete(Status result);
   void drive(tutti_request& request);
   void sleep();
@@ -132,6 +138,10 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   uint64_t calls_ = 0;
+
+  std::mutex forgotten_mutex_;           // guards forgotten_
+  std::vector<uint64_t> forgotten_;      // regions to take back from the peers
+  std::atomic<bool> has_forgotten_{false};
 
   PublishedRecord record_;
   std::mutex answers_mutex_;             // guards what follows

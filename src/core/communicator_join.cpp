@@ -40,10 +40,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   set_wait_policy();
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
   if (!config_.plan_file.empty()) TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file, links_->layout().slots))));
-  context_->memory.add_listener(this, [this](const MemoryRegion& region) {
-    auto turn = take_turn();
-    links_->forget(region);
-  });
+  context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
   return start_control();
 }
 

@@ -115,7 +115,11 @@ Status Links::connect_one(int rank, Deadline deadline, const Failure& failure) {
   if (failure.happened()) return failure.status();  // after the link is where abort() finds it
   Status connected = link->connect(its->address, deadline);
   if (failure.happened()) return failure.status();
-  TUTTI_TRY(std::move(connected).within(fmt::format("cannot connect to rank {} over {}", rank, name)));
+  if (!connected.ok()) {
+    return std::move(connected)
+        .within(fmt::format("cannot connect to rank {} over {}", rank, name))
+        .at({.rank = rank_, .peer = rank, .link = std::string(name)});
+  }
   TUTTI_TRY(share_with(*carrier, *link));
   const RemoteMemory* arena = nullptr;
   while ((arena = link->find(its->arena_id)) == nullptr) {
@@ -159,9 +163,9 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
   return Window{};
 }
 
-void Links::forget(const MemoryRegion& region) {
+void Links::forget(uint64_t key) {
   for (Carrier& carrier : carriers_) {
-    auto found = carrier.shared.find(region.key);
+    auto found = carrier.shared.find(key);
     if (found == carrier.shared.end()) continue;
     carrier.transport->release(found->second);
     carrier.shared.erase(found);

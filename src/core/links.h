@@ -46,7 +46,8 @@ class Links {
 
   // Where `region` is for peers that can map it: shares it with all that are connected. None when no peer can map memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
-  void forget(const MemoryRegion& region);
+  // Takes a region that was shared back from the peers.
+  void forget(uint64_t key);
 
   // Any thread: wakes this rank if it sleeps, and makes every link fail from now on.
   void ring() noexcept;
