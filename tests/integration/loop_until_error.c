@@ -1,0 +1,43 @@
+/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti]. Prints "running" after the first call
+ * and, once a call has failed, its sentence. Exit status: 3 after a failed call, 2 when it could not start. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+int main(int argc, char** argv) {
+  tutti_comm_t* comm = NULL;
+  if (tutti_comm_init_from_environment(&comm, NULL) != TUTTI_SUCCESS) {
+    fprintf(stderr, "%s\n", tutti_last_error(NULL));
+    return 2;
+  }
+  size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 8;
+  int shared = argc > 2 && strcmp(argv[2], "tutti") == 0;
+  void* buffer = NULL;
+  if (shared) {
+    tutti_mem_alloc(&buffer, bytes);
+  } else {
+    buffer = calloc(1, bytes);
+  }
+  if (buffer == NULL) {
+    fprintf(stderr, "cannot allocate %zu bytes\n", bytes);
+    return 2;
+  }
+
+  tutti_status_t status = TUTTI_SUCCESS;
+  for (int calls = 0; status == TUTTI_SUCCESS; ++calls) {
+    status = tutti_all_reduce(buffer, buffer, bytes, TUTTI_UINT8, TUTTI_MAX, comm, NULL);
+    if (calls == 0 && status == TUTTI_SUCCESS) {
+      puts("running");
+      fflush(stdout);
+    }
+  }
+  fprintf(stderr, "%s\n", tutti_last_error(comm));
+  tutti_comm_destroy(comm);
+  if (shared) {
+    tutti_mem_free(buffer);
+  } else {
+    free(buffer);
+  }
+  return 3;
+}

@@ -1,0 +1,52 @@
+"""Every type, operation and kind of memory at odd sizes, against a plain loop: by rank count, transport and algorithm."""
+
+import job
+
+ALGORITHMS = ("direct_one_shot", "direct_two_shot", "double_binary_tree", "recursive_doubling", "ring")
+
+
+class Checked(job.JobTest):
+    def check(self, ranks, largest_count, **variables):
+        largest_count = min(largest_count, 1001 if job.SANITIZED else largest_count)
+        flags = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        with self.subTest(ranks=ranks, **variables):
+            done = self.tutti("run", "-n", ranks, "--no-prefix", *flags, job.program("all_reduce_check"), largest_count)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, rf"^\d+ cases on {ranks} ranks: 0 wrong\n$")
+
+
+class Results(Checked):
+    def test_are_right_over_shared_memory(self):
+        for ranks in (1, 2, 3, 4, 7):
+            self.check(ranks, 65537, TUTTI_TRANSPORT="shm")
+
+    def test_are_right_over_tcp(self):
+        for ranks in (2, 3, 4):
+            self.check(ranks, 65537, TUTTI_TRANSPORT="tcp")
+
+    def test_are_right_of_large_calls(self):
+        self.check(2, 400003)
+
+    def test_are_right_in_tiny_slots_and_slices(self):
+        for transport in ("shm", "tcp"):
+            self.check(3, 1001, TUTTI_TRANSPORT=transport, TUTTI_SLOT_BYTES=4096, TUTTI_SLOTS=2, TUTTI_SLICE_BYTES=1000)
+
+
+class Algorithms(Checked):
+    def test_are_right_over_shared_memory(self):
+        for ranks in (3, 4):
+            for algorithm in ALGORITHMS:
+                self.check(ranks, 1001, TUTTI_ALGORITHM=algorithm, TUTTI_TRANSPORT="shm")
+
+    def test_are_right_over_tcp(self):
+        for ranks in (3, 4):
+            for algorithm in ALGORITHMS:
+                self.check(ranks, 1001, TUTTI_ALGORITHM=algorithm, TUTTI_TRANSPORT="tcp")
+
+    def test_are_right_on_several_channels(self):
+        for algorithm in ("direct_two_shot", "double_binary_tree", "ring"):
+            self.check(3, 65537, TUTTI_ALGORITHM=algorithm, TUTTI_CHANNELS=3)
+
+
+if __name__ == "__main__":
+    job.main()
