@@ -55,7 +55,7 @@ class OverlayControlPlane final : public ControlPlane {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& problem) {
       return error(Code::kSystem,
-                   "cannot start the control plane's thread ({}): raise the limit on threads (ulimit -u)",
+                   "cannot start the control plane's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",
                    problem.what());
     }
     return {};

@@ -136,7 +136,11 @@ Result<bool> ChannelRun::accept(Peer& from, RecvStream& stream, const Message& m
       break;
     case MessageKind::kReference: {
       const RemoteMemory* memory = from.link().find(message.payload.memory_id);
-      if (memory == nullptr) return false;  // under way
+      if (memory == nullptr) {  // under way, unless it could not be mapped here
+        from.poll();
+        if (!from.broken().ok()) return from.broken();
+        return false;
+      }
       bool inside = memory->mapped != nullptr && message.payload.offset <= memory->size_bytes &&
                     message.size_bytes <= memory->size_bytes - message.payload.offset;
       if (!inside) return error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank());
