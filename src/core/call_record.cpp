@@ -33,7 +33,8 @@ std::string CallRecord::text() const {
 }
 
 std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
-  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest};
+  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest,
+                               static_cast<uint32_t>(waits_for)};
   std::array<std::byte, kBytes> bytes;
   std::memcpy(bytes.data(), words, kBytes);
   return bytes;
@@ -49,7 +50,8 @@ std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
                     .op = static_cast<ReduceOp>(words[1] >> 16 & 0xff),
                     .root = static_cast<int32_t>(words[1] >> 32),
                     .count = words[2],
-                    .plan_digest = words[3]};
+                    .plan_digest = words[3],
+                    .waits_for = static_cast<int32_t>(words[4])};
 }
 
 void PublishedRecord::publish(const CallRecord& record) {

@@ -20,6 +20,7 @@ struct CallRecord {
   int32_t root = -1;
   uint64_t count = 0;
   uint64_t plan_digest = 0;
+  int32_t waits_for = -1;  // the rank that this one has been waiting for, if it is slow; no part of the signature
 
   // Never 0.
   uint64_t signature() const;
@@ -30,7 +31,7 @@ struct CallRecord {
     return number != 0 && number == other.number && signature() != other.signature();
   }
 
-  static constexpr size_t kBytes = 32;
+  static constexpr size_t kBytes = 40;
   std::array<std::byte, kBytes> encode() const;
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
 };

@@ -194,7 +194,7 @@ Status Communicator::begin(tutti_request& request) {
 }
 
 Status Communicator::connect(const Prepared& prepared, int64_t timeout_ms) {
-  Status connected = links_->connect(prepared.peers, Deadline::after_ms(timeout_ms), failure_);
+  Status connected = links_->connect(prepared.peers, Deadline::after_ms(timeout_ms), failure_, waits_for_);
   if (connected.ok()) return connected;
   if (connected.code() == Code::kTimeout) {
     fail(lateness(timeout_ms, connected.place().peer), true);
@@ -250,6 +250,7 @@ Status Communicator::find_windows() {
 void Communicator::complete(Status result) {
   tutti_request* request = std::exchange(active_, nullptr);
   request->result = std::move(result);
+  waits_for_.store(-1, std::memory_order_relaxed);
   pending_.fetch_sub(1, std::memory_order_acq_rel);
   request->done.store(true, std::memory_order_release);  // the owner may free it from here on
 }

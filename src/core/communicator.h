@@ -143,6 +143,7 @@ class Communicator {
   std::vector<uint64_t> forgotten_;      // regions to take back from the peers
   std::atomic<bool> has_forgotten_{false};
 
+  std::atomic<int> waits_for_{-1};       // the rank that the active call waits for, once it is slow
   PublishedRecord record_;
   std::mutex answers_mutex_;             // guards what follows
   std::condition_variable answered_;

@@ -44,6 +44,7 @@ void Communicator::look_at_delay() {
     asked_ = false;
   }
   int peer = run_.waiting_for();
+  waits_for_.store(peer, std::memory_order_relaxed);
   if (!asked_ && peer >= 0 && now - *slow_since_ >= kAskAfter) {
     asked_ = true;
     control_->send(peer, kAskRecord, {});  // on_answer() looks at what comes back
@@ -69,15 +70,22 @@ Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
 Status Communicator::lateness(int64_t timeout_ms, int peer) {
   std::string what = record_.read().text();
   if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
+  // A peer that waits for another one in the same call is not the late one.
+  std::string chain = fmt::format("rank {} waits for rank {}", rank_, peer);
   auto theirs = ask(peer);
-  std::string last = theirs ? theirs->text() : std::string("unknown: it does not answer");
-  return error(Code::kTimeout, "{} did not finish within {} ms: rank {} waits for rank {}, whose last call is {}", what,
-               timeout_ms, rank_, peer, last);
+  for (int hops = 0; hops < nranks_ && theirs && theirs->waits_for >= 0 && theirs->waits_for != rank_; ++hops) {
+    chain += fmt::format(", which waits for rank {}", theirs->waits_for);
+    theirs = ask(theirs->waits_for);
+  }
+  return error(Code::kTimeout, "{} did not finish within {} ms: {}, whose last call is {}", what, timeout_ms, chain,
+               theirs ? theirs->text() : std::string("unknown: it does not answer"));
 }
 
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
   if (type == kAskRecord) {
-    control_->send(from, kRecord, record_.read().encode());
+    CallRecord mine = record_.read();
+    mine.waits_for = waits_for_.load(std::memory_order_relaxed);
+    control_->send(from, kRecord, mine.encode());
   } else if (type == kGoodbye) {
     {
       std::lock_guard lock(answers_mutex_);

@@ -90,10 +90,14 @@ Links::Carrier* Links::carrier_to(int rank) {
   return found == carriers_.end() ? nullptr : &*found;
 }
 
-Status Links::connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure) {
+Status Links::connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure,
+                      std::atomic<int>& waits_for) {
   for (int32_t rank : connection_order(ranks, rank_, layout_.nranks)) {
-    if (!peers_[rank]) TUTTI_TRY(connect_one(rank, deadline, failure));
+    if (peers_[rank]) continue;
+    waits_for.store(rank, std::memory_order_relaxed);
+    TUTTI_TRY(connect_one(rank, deadline, failure));
   }
+  waits_for.store(-1, std::memory_order_relaxed);
   return {};
 }
 

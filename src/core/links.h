@@ -1,6 +1,7 @@
 // Links: one communicator's transports, its arena, and the peers it is connected to.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <span>
@@ -34,8 +35,8 @@ class Links {
   void learn(std::vector<Facts> facts, const Topology& topology);
 
   // Connects those of `ranks` that are not connected yet. All ranks of the communicator that a rank connects to must do so at
-  // the same time. Blocks until `deadline`, or until `failure` happens.
-  Status connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure);
+  // the same time. Blocks until `deadline`, or until `failure` happens; `waits_for` is the rank that it waits for.
+  Status connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure, std::atomic<int>& waits_for);
 
   Peers& peers() { return peers_; }
   const StreamLayout& layout() const { return layout_; }
