@@ -143,7 +143,7 @@ Status Links::connect_one(int rank, Deadline deadline, const Failure& failure) {
 
 Status Links::share_with(Carrier& carrier, Link& link) {
   TUTTI_TRY(link.share(*carrier.arena));
-  for (auto& [key, memory] : carrier.shared) TUTTI_TRY(link.share(*memory));
+  for (auto& [key, exported] : carrier.shared) TUTTI_TRY(link.share(*exported.memory));
   return {};
 }
 
@@ -157,12 +157,12 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
     auto found = carrier.shared.find(region.key);
     if (found == carrier.shared.end()) {
       const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
-      found = carrier.shared.emplace(region.key, memory).first;
+      found = carrier.shared.emplace(region.key, Exported{memory, region.owner}).first;
       for (size_t rank = 0; rank < peers_.size(); ++rank) {
         if (peers_[rank] && carrier_to(static_cast<int>(rank)) == &carrier) TUTTI_TRY(peers_[rank]->link().share(*memory));
       }
     }
-    return Window{found->second->id, static_cast<uint64_t>(data - region.bytes.data())};
+    return Window{found->second.memory->id, static_cast<uint64_t>(data - region.bytes.data())};
   }
   return Window{};
 }
@@ -171,7 +171,7 @@ void Links::forget(uint64_t key) {
   for (Carrier& carrier : carriers_) {
     auto found = carrier.shared.find(key);
     if (found == carrier.shared.end()) continue;
-    carrier.transport->release(found->second);
+    carrier.transport->release(found->second.memory);
     carrier.shared.erase(found);
   }
 }

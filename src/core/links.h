@@ -55,10 +55,14 @@ class Links {
   void abort() noexcept;
 
  private:
+  struct Exported {
+    const LocalMemory* memory = nullptr;
+    std::shared_ptr<const void> owner;  // of the region, until it is released
+  };
   struct Carrier {
     std::unique_ptr<Transport> transport;
     const LocalMemory* arena = nullptr;
-    std::map<uint64_t, const LocalMemory*> shared;  // by MemoryRegion::key
+    std::map<uint64_t, Exported> shared;  // by MemoryRegion::key
   };
 
   Links(const TransportContext& context, const Config& config);

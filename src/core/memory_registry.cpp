@@ -14,12 +14,12 @@ Result<void*> MemoryRegistry::allocate(size_t size_bytes) {
   if (whole_pages < size_bytes) {
     return error(Code::kInvalidArgument, "cannot allocate {} bytes: the size is larger than any memory", size_bytes);
   }
-  Allocation allocation;
-  allocation.fd = TUTTI_TRY(create_memfd("tutti-memory", whole_pages));
-  allocation.mapping = TUTTI_TRY(Mapping::create(allocation.fd.get(), whole_pages));
-  void* address = allocation.mapping.bytes().data();
+  auto allocation = std::make_shared<Allocation>();
+  allocation->fd = TUTTI_TRY(create_memfd("tutti-memory", whole_pages));
+  allocation->mapping = TUTTI_TRY(Mapping::create(allocation->fd.get(), whole_pages));
+  void* address = allocation->mapping.bytes().data();
   std::unique_lock lock(mutex_);
-  allocation.key = next_key_++;
+  allocation->key = next_key_++;
   allocations_.emplace(reinterpret_cast<uintptr_t>(address), std::move(allocation));
   count_.store(allocations_.size(), std::memory_order_release);
   return address;
@@ -31,8 +31,7 @@ Status MemoryRegistry::free(void* pointer) {
   if (found == allocations_.end()) {
     return error(Code::kInvalidArgument, "tutti_mem_free: {} did not come from tutti_mem_alloc, or was freed already", pointer);
   }
-  const Allocation& allocation = found->second;
-  MemoryRegion region{allocation.key, allocation.mapping.bytes(), allocation.fd.get()};
+  MemoryRegion region = region_of(found->second);
   for (auto& [owner, forget] : listeners_) forget(region);
   allocations_.erase(found);
   count_.store(allocations_.size(), std::memory_order_release);
@@ -44,11 +43,15 @@ std::optional<MemoryRegion> MemoryRegistry::find(const std::byte* data, uint64_t
   std::shared_lock lock(mutex_);
   auto after = allocations_.upper_bound(reinterpret_cast<uintptr_t>(data));
   if (after == allocations_.begin()) return std::nullopt;
-  const Allocation& allocation = std::prev(after)->second;
-  auto bytes = allocation.mapping.bytes();
+  const auto& allocation = std::prev(after)->second;
+  auto bytes = allocation->mapping.bytes();
   uint64_t offset = data - bytes.data();
   if (offset > bytes.size() || size_bytes > bytes.size() - offset) return std::nullopt;
-  return MemoryRegion{allocation.key, bytes, allocation.fd.get()};
+  return region_of(allocation);
+}
+
+MemoryRegion MemoryRegistry::region_of(const std::shared_ptr<const Allocation>& allocation) {
+  return {allocation->key, allocation->mapping.bytes(), allocation->fd.get(), allocation};
 }
 
 void MemoryRegistry::add_listener(const void* owner, std::function<void(const MemoryRegion&)> forget) {

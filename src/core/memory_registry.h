@@ -22,12 +22,13 @@ struct MemoryRegion {
   uint64_t key = 0;
   std::span<std::byte> bytes;
   int fd = -1;
+  std::shared_ptr<const void> owner;  // keeps bytes and fd; shared with the registry and with links that exported it
 };
 
 class MemoryRegistry {
  public:
   Result<void*> allocate(size_t size_bytes);
-  // Tells the listeners, then frees. Errors: `pointer` is not the start of an allocation.
+  // Tells the listeners, then lets go of the memory, which lives until the last of them has. Errors: `pointer` is not the start of an allocation.
   Status free(void* pointer);
 
   // The allocation that holds all of [data, data + size_bytes), if there is one.
@@ -43,9 +44,10 @@ class MemoryRegistry {
     Fd fd;
     Mapping mapping;
   };
+  static MemoryRegion region_of(const std::shared_ptr<const Allocation>& allocation);
 
   mutable std::shared_mutex mutex_;
-  std::map<uintptr_t, Allocation> allocations_;  // by address
+  std::map<uintptr_t, std::shared_ptr<const Allocation>> allocations_;  // by address
   std::map<const void*, std::function<void(const MemoryRegion&)>> listeners_;
   std::atomic<size_t> count_{0};
   uint64_t next_key_ = 1;
