@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "core/guard.h"
 
 namespace tutti {
 namespace {
@@ -159,8 +160,11 @@ Advance Communicator::advance() {
 // Makes `request` the active call; false when it is complete at once.
 bool Communicator::adopt(tutti_request& request) {
   active_ = &request;
-  Status begun = failure_.happened() ? failure_.status() : begin(request);
+  Status begun = failure_.happened() ? failure_.status() : guarded([&] { return begin(request); });
   if (begun.ok() && nranks_ > 1) return true;
+  // What only this rank suffers would leave the others waiting for it.
+  bool alone = begun.code() == Code::kSystem || begun.code() == Code::kInternal;
+  if (alone && nranks_ > 1) fail(begun, true);
   complete(std::move(begun));
   return false;
 }

@@ -65,6 +65,9 @@ class Communicator {
 
   // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
+  // With the turn, when nothing has moved for a while: asks the awaited peer, and fails the call at its deadline. Blocks
+  // shortly in that case.
+  void look_at_delay();
   // With the turn: a step forward. Does not block for peers, except to connect to them the first time.
   Advance advance();
   Peers& peers() { return links_->peers(); }
@@ -104,7 +107,6 @@ class Communicator {
   // Health (communicator_health.cpp).
   void fail(Status status, bool tell_others);
   void fail_on_link(Status status);
-  void look_at_delay();
   std::optional<CallRecord> ask(int peer);
   Status contradiction(int peer, const CallRecord& theirs) const;
   Status lateness(int64_t timeout_ms, int peer);

@@ -20,6 +20,7 @@ void Communicator::fail(Status status, bool tell_others) {
   if (tell_others && control_) control_->abort(status);
   if (links_) links_->abort();
   context_->engine->ring();
+  std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting
   answered_.notify_all();
 }
 

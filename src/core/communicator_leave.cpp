@@ -10,6 +10,8 @@ namespace {
 constexpr int kPollMs = 20;
 // Ranks of one process that failed together wait so long for each other to let go of their memory.
 constexpr int64_t kFailedWaitMs = 2000;
+// After a failure some peers may never hear a goodbye.
+constexpr int64_t kFailedLeaveMs = 1000;
 
 }  // namespace
 
@@ -24,7 +26,8 @@ Status Communicator::finalize() {
     part_from_peers();
   }
   context_->engine->remove(this);
-  if (control_) control_->leave(Deadline::after_ms(config_.bootstrap_timeout_ms));
+  int64_t patience_ms = failure_.happened() ? kFailedLeaveMs : config_.bootstrap_timeout_ms;
+  if (control_) control_->leave(Deadline::after_ms(patience_ms));
   return failure_.status();
 }
 

@@ -29,6 +29,10 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
   if (info->struct_size < sizeof(size_t)) {
     return error(Code::kInvalidArgument, "tutti_comm_plan_info: set info.struct_size to sizeof(tutti_plan_info_t)");
   }
+  if (!is_valid(call->collective) || !is_valid(call->datatype) || !is_valid(call->op)) {
+    return error(Code::kInvalidArgument, "tutti_comm_plan_info: there is no collective {} of datatype {} with operation {}",
+                 static_cast<int>(call->collective), static_cast<int>(call->datatype), static_cast<int>(call->op));
+  }
   Communicator& communicator = *comm.communicator;
   tutti_plan_info_t filled{};
   filled.struct_size = info->struct_size;

@@ -48,7 +48,9 @@ void Engine::remove(Communicator* communicator) {
   std::unique_lock lock(mutex_);
   std::erase(active_, communicator);
   ring();
-  idle_.wait(lock, [&] { return !in_round_; });
+  // Rounds that begin from here on do without it.
+  uint64_t current = rounds_;
+  idle_.wait(lock, [&] { return !in_round_ || rounds_ != current; });
 }
 
 void Engine::run() {
@@ -84,15 +86,17 @@ void Engine::sleep() {
   WaitSet waits;
   waits.add(wake_.get(), POLLIN);
   bool moved = false;
-  for (Communicator* communicator : begin_round()) {
+  std::vector<Communicator*> round = begin_round();
+  for (Communicator* communicator : round) {
     auto turn = communicator->try_turn();
     if (!turn) continue;
+    communicator->look_at_delay();
     turns.push_back(std::move(turn));
     armed.push_back(std::make_unique<ArmedPeers>(communicator->peers(), waits));
     // Between the announcement and the sleep something may have come.
     moved = communicator->advance() == Advance::kMoved || moved;
   }
-  if (!moved) ::poll(waits.fds.data(), waits.fds.size(), kSleepMs);
+  if (!moved) ::poll(waits.fds.data(), waits.fds.size(), round.empty() ? -1 : kSleepMs);
   uint64_t rings;
   while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
   armed.clear();
@@ -111,6 +115,7 @@ void Engine::end_round() {
   {
     std::lock_guard lock(mutex_);
     in_round_ = false;
+    ++rounds_;
   }
   idle_.notify_all();
 }

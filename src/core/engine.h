@@ -40,6 +40,7 @@ class Engine {
   std::condition_variable idle_;        // between two rounds
   std::vector<Communicator*> active_;
   bool in_round_ = false;
+  uint64_t rounds_ = 0;                 // that have ended
   bool stop_ = false;
   std::thread thread_;
 };

@@ -75,9 +75,9 @@ Result<bool> ChannelRun::run(const Op& op, uint64_t slice) {
 
 // The caller's buffers are his again once nobody reads them and every sender has been told.
 Result<Progress> ChannelRun::settle() {
+  for (int32_t rank : program_->peers) peer(rank).recv_stream(channel_).release();
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
-    from.recv_stream(channel_).release();
     if (from.send_stream(channel_).references_released() && from.sent_all() && from.told_all()) continue;
     waiting_for_ = rank;
     if (!from.broken().ok()) return from.broken();

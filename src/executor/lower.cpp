@@ -55,7 +55,10 @@ class SectionLowering {
   // Puts of one value to several peers form one op.
   size_t end_of_equal_puts(size_t i) const {
     size_t end = i + 1;
-    while (end < steps_.size() && is_put_like(end, steps_[i].lag) && steps_[end].sources == steps_[i].sources) ++end;
+    while (end < steps_.size() && is_put_like(end, steps_[i].lag) && steps_[end].sources == steps_[i].sources &&
+           !puts_to(steps_[end].peer, i, end)) {
+      ++end;
+    }
     return end;
   }
 
@@ -63,10 +66,15 @@ class SectionLowering {
   size_t end_of_fused_puts(size_t i) const {
     size_t end = i + 1;
     while (end < steps_.size() && is_put_like(end, steps_[i].lag) && steps_[end].sources.size() == 1 &&
-           mentions(steps_[i].destinations, steps_[end].sources[0])) {
+           mentions(steps_[i].destinations, steps_[end].sources[0]) && !puts_to(steps_[end].peer, i + 1, end)) {
       ++end;
     }
     return end;
+  }
+
+  // One op sends at most one message to a peer: it needs a slot for each.
+  bool puts_to(int peer, size_t begin, size_t end) const {
+    return std::any_of(steps_.begin() + begin, steps_.begin() + end, [&](const Step& step) { return step.peer == peer; });
   }
 
   bool is_put_like(size_t i, uint8_t lag) const { return steps_[i].kind == StepKind::kPut && steps_[i].lag == lag; }

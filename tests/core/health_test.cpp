@@ -59,6 +59,23 @@ TEST_CASE("a rank that does not call is named when the deadline passes") {
   CHECK((contains(said[0], "no call yet") || contains(said[1], "no call yet")));
 }
 
+TEST_CASE("a request that nobody waits for fails at its deadline too") {
+  auto said = with_ranks(2, {{"timeout_ms", "300"}, {"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    std::string first = reduce(comm, 5, TUTTI_FLOAT32, TUTTI_SUM);
+    if (!first.empty()) return first;
+    float value = 0;
+    tutti_request_t* request = nullptr;
+    if (rank == 0) tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+    while (tutti_comm_status(comm) == TUTTI_SUCCESS) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (rank == 0) tutti_wait(&request);
+    return tutti_last_error(comm);
+  });
+  for (const std::string& sentence : said) {
+    INFO(sentence);
+    CHECK(contains(sentence, "rank 0 waits for rank 1, whose last call is all_reduce #1"));
+  }
+}
+
 TEST_CASE("an abort ends the calls of all ranks, and the communicator stays aborted") {
   auto said = with_ranks(3, {}, [](tutti_comm_t* comm, int rank) -> std::string {
     if (rank == 1) {

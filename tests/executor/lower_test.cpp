@@ -41,6 +41,11 @@ TEST_CASE("puts of one value to several peers become one op") {
   CHECK(program.peers == std::vector<int32_t>{1, 2, 3});
 }
 
+TEST_CASE("two puts to one peer are two ops") {
+  CHECK(lower(part_of({put(1, input(0)), put(1, input(0))})).ops.size() == 2);
+  CHECK(lower(part_of({combine({temp(0)}, {input(0), input(1)}), put(1, temp(0)), put(1, temp(0))})).ops.size() == 2);
+}
+
 TEST_CASE("puts of another lag do not fuse") {
   Program program = lower(part_of({combine({output(0)}, {input(0), input(1)}, 1), put(1, output(0), 0, 2)}));
   CHECK(program.ops.size() == 2);
