@@ -30,7 +30,6 @@ void CollectiveRun::prepare(const std::vector<Program>& programs, uint64_t slice
 
 void CollectiveRun::start(const std::vector<Program>& programs, const Call& call, Peers& peers) {
   active_ = programs.size();
-  peers_ = &peers;
   polled_.clear();
   for (size_t i = 0; i < active_; ++i) {
     channels_[i].start(programs[i], call, peers, static_cast<int>(i));

@@ -26,7 +26,6 @@ class CollectiveRun {
   std::vector<ChannelRun> channels_;
   size_t active_ = 0;               // channels of the current call
   std::vector<bool> done_;
-  Peers* peers_ = nullptr;
   std::vector<Peer*> polled_;       // peers of the current call whose links need polling
 };
 
