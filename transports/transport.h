@@ -5,12 +5,14 @@
 // also sees words 1..7 and the payload of every put before it on the same link and channel.
 //
 // Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances a
-// Link (put, signal, poll, arm, disarm); ownership may pass between threads. abort() and ring() are for any thread.
-// Blocking: nothing here blocks, except Transport::listen and Link::connect, which have a deadline.
+// Link (put, signal, poll, arm, disarm), and one at a time connects the Links of one Transport; ownership may pass between
+// threads. abort() and ring() are for any thread.
+// Blocking: nothing here blocks.
 // Errors: once a Link has failed, every later call returns the same Status, which names the peer.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "topology/inventory.h"
 
@@ -64,9 +66,17 @@ struct RemoteSlice {
 };
 
 // What a sleeping rank waits on.
-struct WaitSet {
-  std::vector<pollfd> fds;         // a repeated fd is added once
-  void add(int fd, short events);
+class WaitSet {
+ public:
+  void add(int fd, short events);  // a repeated fd is added once
+  // A timer: the sleep ends after `ms` at the latest.
+  void wake_within(int ms) { longest_ms_ = std::min(longest_ms_, ms); }
+  // Sleeps in poll(2) for at most `at_most_ms` (-1: as long as it takes). False when nothing but time has passed.
+  bool sleep(int at_most_ms);
+
+ private:
+  std::vector<pollfd> fds_;
+  int longest_ms_ = INT_MAX;
 };
 
 enum class PutResult : uint8_t {
@@ -81,9 +91,12 @@ class Link {
   virtual int peer() const = 0;
   virtual LinkTraits traits() const = 0;
 
-  // Joins the two ends. Both call it, with the other's Transport::address(); a checked pattern crosses both ways. Bounded by
-  // `deadline`. Errors name the peer and what failed: unreachable, wrong token, not tutti, timeout.
-  virtual Status connect(std::span<const std::byte> peer_address, Deadline deadline) = 0;
+  // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A checked
+  // pattern crosses both ways. kBlocked: sleep on what arm() adds; what that is may be another thing after kMoved. Errors name
+  // the peer and what failed: unreachable, wrong token, not tutti.
+  virtual Result<Progress> connect(std::span<const std::byte> peer_address) = 0;
+  // What stood in the way so far, for the sentence at a deadline: "10.0.0.2:4711: no answer". Empty: nothing but the peer.
+  virtual std::string connect_report() const = 0;
 
   // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
   virtual Status share(const LocalMemory& memory) = 0;

@@ -129,12 +129,12 @@ void Communicator::drive(tutti_request& request) {
 void Communicator::sleep() {
   look_at_delay();
   WaitSet waits;
-  ArmedPeers armed(links_->peers(), waits);
+  auto armed = arm(waits);
   if (advance() != Advance::kBlocked) return;  // something came between the announcement and the sleep
   for (auto& peer : links_->peers()) {
     if (peer && !peer->needs_poll()) peer->poll();  // only to see whether it is still there
   }
-  ::poll(waits.fds.data(), waits.fds.size(), kSleepMs);
+  waits.sleep(kSleepMs);
 }
 
 Advance Communicator::advance() {
@@ -147,6 +147,7 @@ Advance Communicator::advance() {
     complete(failure_.status());
     return Advance::kMoved;
   }
+  if (connecting_) return connect();
   auto progress = run_.advance();
   if (!progress.ok()) {
     fail_on_link(std::move(progress).status());
@@ -160,7 +161,11 @@ Advance Communicator::advance() {
 // Makes `request` the active call; false when it is complete at once.
 bool Communicator::adopt(tutti_request& request) {
   active_ = &request;
-  Status begun = failure_.happened() ? failure_.status() : guarded([&] { return begin(request); });
+  return settle(failure_.happened() ? failure_.status() : guarded([&] { return begin(request); }));
+}
+
+// What became of a step towards the executor; false when the call is complete with it.
+bool Communicator::settle(Status begun) {
   if (begun.ok() && nranks_ > 1) return true;
   // What only this rank suffers would leave the others waiting for it.
   bool alone = begun.code() == Code::kSystem || begun.code() == Code::kInternal;
@@ -173,43 +178,59 @@ Status Communicator::begin(tutti_request& request) {
   const CallArguments& arguments = request.arguments;
   call_.size_bytes = arguments.count * size_of(arguments.datatype);
   slow_since_.reset();
+  connecting_ = false;
   if (nranks_ == 1) {
     if (arguments.input != arguments.output) copy(arguments.output, arguments.input, call_.size_bytes, Store::kCached);
     return {};
   }
-  Prepared* prepared = TUTTI_TRY(plan_with_turn(arguments));
+  prepared_ = TUTTI_TRY(plan_with_turn(arguments));
   CallRecord record{.number = ++calls_,
                     .collective = arguments.collective,
                     .datatype = arguments.datatype,
                     .op = arguments.op,
                     .root = arguments.root,
                     .count = arguments.count,
-                    .plan_digest = prepared->plan_digest};
+                    .plan_digest = prepared_->plan_digest};
   record_.publish(record);
-  if (!prepared->connected) {
-    TUTTI_TRY(connect(*prepared, arguments.timeout_ms > 0 ? arguments.timeout_ms : config_.timeout_ms));
-    prepared->connected = true;
-    run_.prepare(prepared->programs, prepared->plan.shape().slice_bytes);
-  }
-  bind(*prepared, arguments, record.signature());
-  TUTTI_TRY(find_windows());
-  run_.start(prepared->programs, call_, links_->peers());
+  call_.signature = record.signature();
+  if (prepared_->connected) return launch();
+  connecting_ = true;
   return {};
 }
 
-Status Communicator::connect(const Prepared& prepared, int64_t timeout_ms) {
-  Status connected = links_->connect(prepared.peers, Deadline::after_ms(timeout_ms), failure_, waits_for_);
-  if (connected.ok()) return connected;
-  if (connected.code() == Code::kTimeout) {
-    fail(lateness(timeout_ms, connected.place().peer), true);
-  } else {
-    fail_on_link(std::move(connected));
+// A step towards the links that the active call needs.
+Advance Communicator::connect() {
+  Progress progress = Progress::kBlocked;
+  Status stepped = guarded([&]() -> Status {
+    progress = TUTTI_TRY(links_->connect(prepared_->peers));
+    return {};
+  });
+  if (!stepped.ok()) {
+    fail_on_link(std::move(stepped));
+    complete(failure_.status());
+    return Advance::kMoved;
   }
-  return failure_.status();
+  if (progress != Progress::kDone) return progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
+  settle(guarded([&]() -> Status {
+    run_.prepare(prepared_->programs, prepared_->plan.shape().slice_bytes);
+    prepared_->connected = true;
+    connecting_ = false;
+    return launch();
+  }));
+  return Advance::kMoved;
 }
 
-void Communicator::bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature) {
-  const PlanShape& shape = prepared.plan.shape();
+// Hands the active call to the executor.
+Status Communicator::launch() {
+  bind();
+  TUTTI_TRY(find_windows());
+  run_.start(prepared_->programs, call_, links_->peers());
+  return {};
+}
+
+void Communicator::bind() {
+  const CallArguments& arguments = active_->arguments;
+  const PlanShape& shape = prepared_->plan.shape();
   call_.shape = &shape;
   call_.datatype = arguments.datatype;
   call_.op = arguments.op;
@@ -217,8 +238,11 @@ void Communicator::bind(const Prepared& prepared, const CallArguments& arguments
   call_.output = arguments.output;
   call_.partition = Partition(arguments.count, static_cast<uint32_t>(size_of(arguments.datatype)), shape.channels,
                               shape.chunks, shape.slice_bytes);
-  call_.signature = signature;
   call_.options = data_path_;
+}
+
+int Communicator::awaited_rank() const {
+  return connecting_ ? links_->first_unconnected(prepared_->peers) : run_.waiting_for();
 }
 
 void Communicator::forget(uint64_t key) {

@@ -68,9 +68,10 @@ class Communicator {
   // With the turn, when nothing has moved for a while: asks the awaited peer, and fails the call at its deadline. Blocks
   // shortly in that case.
   void look_at_delay();
-  // With the turn: a step forward. Does not block for peers, except to connect to them the first time.
+  // With the turn: a step forward. Does not block for peers.
   Advance advance();
-  Peers& peers() { return links_->peers(); }
+  // With the turn: what announces a sleep and adds to `waits` what wakes it.
+  std::unique_ptr<Links::Armed> arm(WaitSet& waits) { return std::make_unique<Links::Armed>(*links_, waits); }
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
 
  private:
@@ -95,8 +96,11 @@ class Communicator {
   Result<Prepared*> plan_with_turn(const CallArguments& arguments);
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
-  Status connect(const Prepared& prepared, int64_t timeout_ms);
-  void bind(const Prepared& prepared, const CallArguments& arguments, uint64_t signature);
+  bool settle(Status begun);
+  Advance connect();
+  Status launch();
+  void bind();
+  int awaited_rank() const;
   Status find_windows();
   void take_back_forgotten();
   void complete(Status result);
@@ -135,6 +139,8 @@ class Communicator {
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
   std::mutex turn_;                      // guards what follows
   tutti_request* active_ = nullptr;
+  Prepared* prepared_ = nullptr;         // for the active call
+  bool connecting_ = false;              // the active call waits for links
   std::optional<Clock::time_point> slow_since_;  // when the active call slept for the first time
   bool asked_ = false;                   // since then: the awaited peer was asked what it is in
   CollectiveRun run_;

@@ -44,7 +44,7 @@ void Communicator::look_at_delay() {
     slow_since_ = now;
     asked_ = false;
   }
-  int peer = run_.waiting_for();
+  int peer = awaited_rank();
   waits_for_.store(peer, std::memory_order_relaxed);
   if (!asked_ && peer >= 0 && now - *slow_since_ >= kAskAfter) {
     asked_ = true;
@@ -72,7 +72,7 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
   std::string what = record_.read().text();
   if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
   // A peer that waits for another one in the same call is not the late one.
-  std::string chain = fmt::format("rank {} waits for rank {}", rank_, peer);
+  std::string chain = fmt::format("rank {} waits for rank {}{}", rank_, peer, links_->connect_report(peer));
   auto theirs = ask(peer);
   for (int hops = 0; hops < nranks_ && theirs && theirs->waits_for >= 0 && theirs->waits_for != rank_; ++hops) {
     chain += fmt::format(", which waits for rank {}", theirs->waits_for);

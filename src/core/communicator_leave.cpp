@@ -50,9 +50,9 @@ void Communicator::part_from_peers() {
     if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;
     if (deadline.passed()) return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
     WaitSet waits;
-    ArmedPeers armed(links_->peers(), waits);
+    auto armed = arm(waits);
     for (int rank : connected) links_->peers()[rank]->poll();
-    ::poll(waits.fds.data(), waits.fds.size(), kPollMs);
+    waits.sleep(kPollMs);
   }
 }
 

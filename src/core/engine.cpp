@@ -82,7 +82,7 @@ bool Engine::advance_all() {
 // Keeps the turns of all communicators while it sleeps; a thread that wants one rings.
 void Engine::sleep() {
   std::vector<std::unique_lock<std::mutex>> turns;
-  std::vector<std::unique_ptr<ArmedPeers>> armed;
+  std::vector<std::unique_ptr<Links::Armed>> armed;
   WaitSet waits;
   waits.add(wake_.get(), POLLIN);
   bool moved = false;
@@ -92,11 +92,11 @@ void Engine::sleep() {
     if (!turn) continue;
     communicator->look_at_delay();
     turns.push_back(std::move(turn));
-    armed.push_back(std::make_unique<ArmedPeers>(communicator->peers(), waits));
+    armed.push_back(communicator->arm(waits));
     // Between the announcement and the sleep something may have come.
     moved = communicator->advance() == Advance::kMoved || moved;
   }
-  if (!moved) ::poll(waits.fds.data(), waits.fds.size(), round.empty() ? -1 : kSleepMs);
+  if (!moved) waits.sleep(round.empty() ? -1 : kSleepMs);
   uint64_t rings;
   while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
   armed.clear();

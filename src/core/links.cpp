@@ -13,18 +13,6 @@ namespace {
 // The double binary tree takes two channels, or an even number of them.
 constexpr int64_t kLeastChannels = 2;
 
-// How long one attempt to connect may take before failures elsewhere are looked at.
-constexpr int64_t kAttemptMs = 200;
-
-// All ranks connect their pairs in one common order (by round of a tournament, then by rank), so that no ranks wait for each
-// other in a circle: the earliest pair that is not connected has both its ranks at work on it.
-std::vector<int32_t> connection_order(std::span<const int32_t> ranks, int self, int nranks) {
-  std::vector<int32_t> order(ranks.begin(), ranks.end());
-  auto key = [&](int32_t peer) { return std::pair((peer + self) % nranks, std::min(peer, self)); };
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
-  return order;
-}
-
 }  // namespace
 
 Links::Links(const TransportContext& context, const Config& config)
@@ -33,7 +21,7 @@ Links::Links(const TransportContext& context, const Config& config)
               .channels = static_cast<int>(std::max<int64_t>((config.channels + 1) / 2 * 2, kLeastChannels)),
               .slots = static_cast<int>(config.slots),
               .slot_bytes = (static_cast<uint64_t>(config.slot_bytes) + 63) / 64 * 64},
-      links_(context.nranks),
+      ends_(context.nranks),
       peers_(context.nranks) {}
 
 Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, const Config& config,
@@ -50,7 +38,7 @@ Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, co
 
 Links::~Links() {
   peers_.clear();
-  links_.clear();  // before the transports they came from
+  ends_.clear();  // before the transports they came from
 }
 
 Status Links::open_carrier(std::unique_ptr<Transport> transport) {
@@ -90,18 +78,63 @@ Links::Carrier* Links::carrier_to(int rank) {
   return found == carriers_.end() ? nullptr : &*found;
 }
 
-Status Links::connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure,
-                      std::atomic<int>& waits_for) {
-  for (int32_t rank : connection_order(ranks, rank_, layout_.nranks)) {
-    if (peers_[rank]) continue;
-    waits_for.store(rank, std::memory_order_relaxed);
-    TUTTI_TRY(connect_one(rank, deadline, failure));
+Result<Progress> Links::connect(std::span<const int32_t> ranks) {
+  // Calls that are complete here may still be waited for by peers that must finish them before they connect.
+  for (auto& peer : peers_) {
+    if (peer && peer->needs_poll()) peer->poll();
   }
-  waits_for.store(-1, std::memory_order_relaxed);
-  return {};
+  bool moved = false, all_done = true;
+  for (int32_t rank : ranks) {
+    if (peers_[rank]) continue;
+    Progress progress = TUTTI_TRY(connect_one(rank));
+    moved = moved || progress == Progress::kMoved;
+    all_done = all_done && progress == Progress::kDone;
+  }
+  return all_done ? Progress::kDone : moved ? Progress::kMoved : Progress::kBlocked;
 }
 
-Status Links::connect_one(int rank, Deadline deadline, const Failure& failure) {
+int Links::first_unconnected(std::span<const int32_t> ranks) const {
+  auto found = std::find_if(ranks.begin(), ranks.end(), [this](int32_t rank) { return peers_[rank] == nullptr; });
+  return found == ranks.end() ? -1 : *found;
+}
+
+std::string Links::connect_report(int rank) const {
+  const End& end = ends_[rank];
+  if (end.link == nullptr || peers_[rank] != nullptr) return {};
+  std::string report = end.link->connect_report();
+  return fmt::format(" to connect over {}{}", end.carrier->transport->name(), report.empty() ? "" : fmt::format(" ({})", report));
+}
+
+Result<Progress> Links::connect_one(int rank) {
+  End& end = ends_[rank];
+  if (end.link == nullptr) {
+    TUTTI_TRY(open(rank));
+    return Progress::kMoved;
+  }
+  bool fresh = !end.joined;
+  if (!end.joined) {
+    auto progress = end.link->connect(end.peer->address);
+    if (!progress.ok()) {
+      std::string_view name = end.carrier->transport->name();
+      return std::move(progress)
+          .status()
+          .within(fmt::format("cannot connect to rank {} over {}", rank, name))
+          .at({.rank = rank_, .peer = rank, .link = std::string(name)});
+    }
+    if (*progress != Progress::kDone) return progress;
+    end.joined = true;
+    TUTTI_TRY(share_with(*end.carrier, *end.link));
+  }
+  uint64_t ignored = 0;
+  TUTTI_TRY(end.link->poll(&ignored));
+  const RemoteMemory* arena = end.link->find(end.peer->arena_id);
+  if (arena == nullptr) return fresh ? Progress::kMoved : Progress::kBlocked;
+  peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
+  log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
+  return Progress::kDone;
+}
+
+Status Links::open(int rank) {
   Carrier* carrier = carrier_to(rank);
   if (carrier == nullptr) {
     return error(Code::kInvalidUsage, "no transport reaches rank {} ({} is not open here)", rank, transport_to(rank));
@@ -110,34 +143,8 @@ Status Links::connect_one(int rank, Deadline deadline, const Failure& failure) {
   auto its = std::find_if(facts_[rank].transports.begin(), facts_[rank].transports.end(),
                           [&](const TransportFacts& t) { return t.name == name; });
   if (its == facts_[rank].transports.end()) return error(Code::kInvalidUsage, "rank {} has no {} transport", rank, name);
-  Link* link = nullptr;
-  {
-    std::lock_guard lock(links_mutex_);
-    links_[rank] = carrier->transport->open(rank);
-    link = links_[rank].get();
-  }
-  if (failure.happened()) return failure.status();  // after the link is where abort() finds it
-  Status connected = link->connect(its->address, deadline);
-  if (failure.happened()) return failure.status();
-  if (!connected.ok()) {
-    return std::move(connected)
-        .within(fmt::format("cannot connect to rank {} over {}", rank, name))
-        .at({.rank = rank_, .peer = rank, .link = std::string(name)});
-  }
-  TUTTI_TRY(share_with(*carrier, *link));
-  const RemoteMemory* arena = nullptr;
-  while ((arena = link->find(its->arena_id)) == nullptr) {
-    if (failure.happened()) return failure.status();
-    if (deadline.passed()) return error(Code::kTimeout, "rank {} did not share its memory in time", rank);
-    uint64_t ignored = 0;
-    TUTTI_TRY(link->poll(&ignored));
-    WaitSet waits;
-    link->arm(waits);
-    if (link->find(its->arena_id) == nullptr) ::poll(waits.fds.data(), waits.fds.size(), deadline.left_ms(kAttemptMs));
-    link->disarm();
-  }
-  peers_[rank] = std::make_unique<Peer>(rank_, *link, layout_, arena_.bytes(), *arena);
-  log_debug("connected to rank {} over {}", rank, name);
+  std::lock_guard lock(ends_mutex_);
+  ends_[rank] = {.link = carrier->transport->open(rank), .carrier = carrier, .peer = &*its};
   return {};
 }
 
@@ -176,15 +183,27 @@ void Links::forget(uint64_t key) {
   }
 }
 
+Links::Armed::Armed(Links& links, WaitSet& waits) {
+  for (End& end : links.ends_) {
+    if (end.link == nullptr) continue;
+    end.link->arm(waits);
+    armed_.push_back(end.link.get());
+  }
+}
+
+Links::Armed::~Armed() {
+  for (Link* link : armed_) link->disarm();
+}
+
 void Links::ring() noexcept {
   for (Carrier& carrier : carriers_) carrier.transport->ring();
 }
 
 void Links::abort() noexcept {
   {
-    std::lock_guard lock(links_mutex_);
-    for (auto& link : links_) {
-      if (link) link->abort();
+    std::lock_guard lock(ends_mutex_);
+    for (End& end : ends_) {
+      if (end.link) end.link->abort();
     }
   }
   ring();

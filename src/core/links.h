@@ -1,18 +1,18 @@
 // Links: one communicator's transports, its arena, and the peers it is connected to.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "base/fd.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "core/facts.h"
-#include "core/failure.h"
 #include "core/memory_registry.h"
 #include "executor/call.h"
 #include "executor/stream_layout.h"
@@ -34,10 +34,14 @@ class Links {
   // Everyone's facts and the Topology, before connect().
   void learn(std::vector<Facts> facts, const Topology& topology);
 
-  // Connects those of `ranks` that are not connected yet. All ranks of the communicator that a rank connects to must do so at
-  // the same time. Blocks until `deadline`, or until `failure` happens; `waits_for` is the rank that it waits for.
-  Status connect(std::span<const int32_t> ranks, Deadline deadline, const Failure& failure, std::atomic<int>& waits_for);
+  // A step of connecting those of `ranks` that are not connected yet, which they must do too. Does not block; kDone: all are.
+  Result<Progress> connect(std::span<const int32_t> ranks);
+  // The first of `ranks` that is not connected; -1 if all are.
+  int first_unconnected(std::span<const int32_t> ranks) const;
+  // What stood in the way of a connection so far: " to connect over tcp (10.0.0.2:4711: no answer)".
+  std::string connect_report(int rank) const;
 
+  // The ranks that are connected.
   Peers& peers() { return peers_; }
   const StreamLayout& layout() const { return layout_; }
   // Whether a peer lives in this process, and so uses this rank's memory as it is.
@@ -49,6 +53,19 @@ class Links {
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
+
+  // Announces on all links that this rank is about to sleep, and takes it back when it goes.
+  class Armed {
+   public:
+    // Adds to `waits` what wakes it.
+    Armed(Links& links, WaitSet& waits);
+    ~Armed();
+    Armed(const Armed&) = delete;
+    Armed& operator=(const Armed&) = delete;
+
+   private:
+    std::vector<Link*> armed_;
+  };
 
   // Any thread: wakes this rank if it sleeps, and makes every link fail from now on.
   void ring() noexcept;
@@ -68,7 +85,15 @@ class Links {
   Links(const TransportContext& context, const Config& config);
   Status open_carrier(std::unique_ptr<Transport> transport);
   Carrier* carrier_to(int rank);
-  Status connect_one(int rank, Deadline deadline, const Failure& failure);
+  // One end of a connection, from its first step on.
+  struct End {
+    std::unique_ptr<Link> link;
+    Carrier* carrier = nullptr;
+    const TransportFacts* peer = nullptr;  // what the peer said about that transport
+    bool joined = false;                   // the link is connected; what is missing is the peer's arena
+  };
+  Status open(int rank);
+  Result<Progress> connect_one(int rank);
   Status share_with(Carrier& carrier, Link& link);
 
   const int rank_;
@@ -78,9 +103,9 @@ class Links {
   std::vector<Carrier> carriers_;          // best first
   std::vector<Facts> facts_;
   const Topology* topology_ = nullptr;
-  std::mutex links_mutex_;                 // guards links_ against abort() from other threads
-  std::vector<std::unique_ptr<Link>> links_;  // by rank
-  Peers peers_;                            // by rank; refer to links_
+  std::mutex ends_mutex_;                  // guards ends_ against abort() from other threads
+  std::vector<End> ends_;                  // by rank
+  Peers peers_;                            // by rank; refer to ends_
 };
 
 }  // namespace tutti

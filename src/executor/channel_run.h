@@ -5,18 +5,13 @@
 #include <span>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "executor/call.h"
 #include "executor/program.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
-
-enum class Progress : uint8_t {
-  kDone,
-  kMoved,    // did something, and can go on only later
-  kBlocked,  // did nothing: waits for a peer
-};
 
 class ChannelRun {
  public:

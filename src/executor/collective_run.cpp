@@ -81,16 +81,4 @@ bool Waiter::idle() {
   return false;
 }
 
-ArmedPeers::ArmedPeers(Peers& peers, WaitSet& waits) : peers_(peers) {
-  for (auto& peer : peers_) {
-    if (peer) peer->link().arm(waits);
-  }
-}
-
-ArmedPeers::~ArmedPeers() {
-  for (auto& peer : peers_) {
-    if (peer) peer->link().disarm();
-  }
-}
-
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "executor/channel_run.h"
 
@@ -22,7 +23,6 @@ class CollectiveRun {
   int waiting_for() const;
 
  private:
-
   std::vector<ChannelRun> channels_;
   size_t active_ = 0;               // channels of the current call
   std::vector<bool> done_;
@@ -31,8 +31,8 @@ class CollectiveRun {
 
 // How long a wait spins, then yields the core to other ranks, before it sleeps.
 struct WaitPolicy {
-  int64_t spin_ns = 20'000;
-  int64_t yield_ns = 100'000;
+  int64_t spin_ns = 0;
+  int64_t yield_ns = 0;
 };
 
 // The phases of one wait: call idle() each time nothing moved, reset() when something did.
@@ -47,19 +47,6 @@ class Waiter {
   WaitPolicy policy_;
   uint32_t idle_rounds_ = 0;
   Clock::time_point since_{};
-};
-
-// Announces on all links that this rank is about to sleep, and takes it back when it goes.
-class ArmedPeers {
- public:
-  // Adds to `waits` what wakes it.
-  ArmedPeers(Peers& peers, WaitSet& waits);
-  ~ArmedPeers();
-  ArmedPeers(const ArmedPeers&) = delete;
-  ArmedPeers& operator=(const ArmedPeers&) = delete;
-
- private:
-  Peers& peers_;
 };
 
 }  // namespace tutti

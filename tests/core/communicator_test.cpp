@@ -1,8 +1,7 @@
 // Whole communicators of ranks that are threads, over every transport.
 #include <catch2/catch.hpp>
 
-#include <cmath>
-#include <numeric>
+#include <thread>
 
 #include "core/ranks.h"
 #include "fmt/format.h"
@@ -27,6 +26,37 @@ std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<flo
     if (out[i] != want) return fmt::format("element {} is {} and should be {}", i, out[i], want);
   }
   return "";
+}
+
+// Starts a sum of `values` in place.
+tutti_request_t* start_sum(tutti_comm_t* comm, std::vector<float>& values) {
+  tutti_request_t* request = nullptr;
+  tutti_all_reduce_start(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+  return request;
+}
+
+// The ranks of one communicator, all in this process.
+std::vector<tutti_comm_t*> make_ranks(int nranks, const char* transport) {
+  std::vector<tutti_comm_t*> comms(nranks);
+  tutti_unique_id_t id;
+  tutti_config_t* config = nullptr;
+  REQUIRE(tutti_get_unique_id(&id) == TUTTI_SUCCESS);
+  REQUIRE(tutti_config_create(&config) == TUTTI_SUCCESS);
+  tutti_config_set(config, "transport", transport);
+  tutti_config_set(config, "timeout_ms", "20000");
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < nranks; ++rank) {
+    threads.emplace_back([&, rank] { tutti_comm_init_rank_config(&comms[rank], nranks, &id, rank, config); });
+  }
+  for (auto& thread : threads) thread.join();
+  tutti_config_destroy(config);
+  return comms;
+}
+
+void destroy(std::vector<tutti_comm_t*>& comms) {
+  std::vector<std::thread> threads;
+  for (tutti_comm_t* comm : comms) threads.emplace_back([comm] { tutti_comm_destroy(comm); });
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace
@@ -139,6 +169,50 @@ TEST_CASE("ranks that come late are waited for asleep") {
     }
     return "";
   }));
+}
+
+TEST_CASE("first calls on two communicators may start in another order on each rank, all in one thread") {
+  const char* transport = GENERATE("loopback", "shm", "tcp");
+  INFO(transport);
+  std::vector<tutti_comm_t*> comms[] = {make_ranks(3, transport), make_ranks(3, transport)};
+  std::vector<float> values[2][3];
+  tutti_request_t* requests[2][3] = {};
+  for (int rank : {0, 1, 2}) {
+    for (int turn : {0, 1}) {
+      int which = rank == 1 ? 1 - turn : turn;
+      REQUIRE(comms[which][rank] != nullptr);
+      values[which][rank].assign(5000, static_cast<float>(rank + 1));
+      requests[which][rank] = start_sum(comms[which][rank], values[which][rank]);
+    }
+  }
+  for (int rank : {2, 0, 1}) {
+    for (int which : {1, 0}) {
+      CHECK(tutti_wait(&requests[which][rank]) == TUTTI_SUCCESS);
+      CHECK(values[which][rank] == std::vector<float>(5000, 6));
+    }
+  }
+  for (auto& ranks : comms) destroy(ranks);
+}
+
+TEST_CASE("testing a first call does not wait for the other ranks") {
+  const char* transport = GENERATE("loopback", "shm", "tcp");
+  INFO(transport);
+  auto comms = make_ranks(2, transport);
+  std::vector<float> values[] = {std::vector<float>(100, 1), std::vector<float>(100, 2)};
+  tutti_request_t* requests[] = {start_sum(comms[0], values[0]), nullptr};
+  int done = 0;
+  for (int i = 0; i < 100; ++i) {
+    CHECK(tutti_test(&requests[0], &done) == TUTTI_SUCCESS);
+    CHECK(done == 0);
+  }
+  requests[1] = start_sum(comms[1], values[1]);
+  while (requests[0] != nullptr || requests[1] != nullptr) {
+    for (auto& request : requests) {
+      if (request != nullptr) REQUIRE(tutti_test(&request, &done) == TUTTI_SUCCESS);
+    }
+  }
+  for (auto& sums : values) CHECK(sums == std::vector<float>(100, 3));
+  destroy(comms);
 }
 
 TEST_CASE("two communicators of one process do not disturb each other") {

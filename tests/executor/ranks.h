@@ -66,7 +66,7 @@ class Rank {
     std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
     for (int peer : order) {
       links_[peer] = transport_->open(peer);
-      TUTTI_TRY(links_[peer]->connect(all[peer]->transport_->address(), Deadline::after_ms(10'000)));
+      while (TUTTI_TRY(links_[peer]->connect(all[peer]->transport_->address())) != Progress::kDone) std::this_thread::yield();
       TUTTI_TRY(links_[peer]->share(*exported_));
       const RemoteMemory* remote = nullptr;
       uint64_t ignored = 0;
@@ -89,17 +89,26 @@ class Rank {
       if (progress == Progress::kDone) return {};
       if (progress == Progress::kMoved) {
         waiter.reset();
-      } else if (waiter.idle()) {
-        WaitSet waits;
-        ArmedPeers armed(peers_, waits);
-        progress = TUTTI_TRY(run_.advance());
-        if (progress == Progress::kDone) return {};
-        if (progress == Progress::kBlocked) ::poll(waits.fds.data(), waits.fds.size(), 1000);
+      } else if (waiter.idle() && TUTTI_TRY(sleep()) == Progress::kDone) {
+        return {};
       }
     }
   }
 
  private:
+  Result<Progress> sleep() {
+    WaitSet waits;
+    for (auto& link : links_) {
+      if (link) link->arm(waits);
+    }
+    auto progress = run_.advance();
+    if (progress.ok() && *progress == Progress::kBlocked) waits.sleep(1000);
+    for (auto& link : links_) {
+      if (link) link->disarm();
+    }
+    return progress;
+  }
+
   const int rank_;
   const StreamLayout layout_;
   std::array<std::byte, 32> token_{};

@@ -1,7 +1,5 @@
 #include "transports/fabric.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -49,7 +47,7 @@ Node::Node(const Factory& factory, int rank, int nranks, uint64_t job, int token
 
 Status Node::connect(int peer, const Blob& address, Deadline deadline) {
   links[peer] = transport->open(peer);
-  return links[peer]->connect(address, deadline);
+  return test::connect(*links[peer], address, deadline);
 }
 
 const Window& Node::add_window(size_t size_bytes) {
@@ -68,6 +66,19 @@ std::vector<Status> on_threads(int nranks, const std::function<Status(int)>& wor
   }
   for (auto& thread : threads) thread.join();
   return statuses;
+}
+
+Status connect(Link& link, const Blob& address, Deadline deadline) {
+  while (TUTTI_TRY(link.connect(address)) != Progress::kDone) {
+    if (deadline.passed()) {
+      return error(Code::kTimeout, "not connected in time ({})", link.connect_report()).at({.rank = -1, .peer = link.peer()});
+    }
+    WaitSet waits;
+    link.arm(waits);
+    if (TUTTI_TRY(link.connect(address)) == Progress::kBlocked) waits.sleep(deadline.left_ms());
+    link.disarm();
+  }
+  return {};
 }
 
 std::vector<Status> connect_ranks(const std::vector<Node*>& nodes, Deadline deadline) {
@@ -158,8 +169,7 @@ Status await_asleep(Link& link, const Line* line, uint64_t value) {
     WaitSet waits;
     link.arm(waits);
     if (counter_of(line) < value) {
-      int ready = ::poll(waits.fds.data(), waits.fds.size(), deadline.left_ms());
-      if (ready == 0) return error(Code::kTimeout, "nothing woke this rank");
+      if (!waits.sleep(deadline.left_ms())) return error(Code::kTimeout, "nothing woke this rank");
     }
     link.disarm();
   }

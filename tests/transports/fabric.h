@@ -87,6 +87,9 @@ class Job {
   Status status_;
 };
 
+// Connects `link` to the rank at `address`, asleep while it waits, as a rank does. kTimeout tells what stood in the way.
+Status connect(Link& link, const Blob& address, Deadline deadline);
+
 // Connects `nodes` in the order the core uses, one thread per rank: pair (a, b) at step ((a + b) % n, min(a, b)).
 std::vector<Status> connect_ranks(const std::vector<Node*>& nodes, Deadline deadline);
 

@@ -30,8 +30,8 @@ TEST_CASE("ranks meet over the interface that is forced") {
   for (const TcpAddress& address : offered.addresses) CHECK(address.loopback);
   auto to_b = a->open(1), to_a = b->open(0);
   auto statuses = on_threads(2, [&](int rank) {
-    return rank == 0 ? to_b->connect(b->address(), Deadline::after_ms(kPatienceMs))
-                     : to_a->connect(a->address(), Deadline::after_ms(kPatienceMs));
+    Deadline deadline = Deadline::after_ms(kPatienceMs);
+    return rank == 0 ? connect(*to_b, b->address(), deadline) : connect(*to_a, a->address(), deadline);
   });
   check_all_ok(statuses);
 }

@@ -12,9 +12,9 @@ namespace {
 Status sleep_once(Link& link) {
   WaitSet waits;
   link.arm(waits);
-  int ready = ::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs));
+  bool woken = waits.sleep(static_cast<int>(kPatienceMs));
   link.disarm();
-  if (ready <= 0) return error(Code::kTimeout, "nothing woke this rank");
+  if (!woken) return error(Code::kTimeout, "nothing woke this rank");
   uint64_t completed = 0;
   return link.poll(&completed);
 }
@@ -117,9 +117,7 @@ TEMPLATE_LIST_TEST_CASE("a sleeping rank is woken by any of its links", "", Impl
       for (int peer : {1, 2}) job.link(0, peer).arm(waits);
       auto waiting = [&](int peer) { return counter_of(job.window(0).line(peer * 64)) == answered[peer]; };
       if (waiting(1) && waiting(2)) {
-        if (::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs)) == 0) {
-          return error(Code::kTimeout, "nothing woke rank 0");
-        }
+        if (!waits.sleep(static_cast<int>(kPatienceMs))) return error(Code::kTimeout, "nothing woke rank 0");
       }
       for (int peer : {1, 2}) job.link(0, peer).disarm();
       for (int peer : {1, 2}) {
@@ -146,12 +144,12 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
     WaitSet waits;
     job.link(1, 0).arm(waits);
     job.node(1).transport->ring();
-    CHECK(::poll(waits.fds.data(), waits.fds.size(), static_cast<int>(kPatienceMs)) > 0);
+    CHECK(waits.sleep(static_cast<int>(kPatienceMs)));
     job.link(1, 0).disarm();
   }
   WaitSet waits;
   job.link(1, 0).arm(waits);
-  CHECK(::poll(waits.fds.data(), waits.fds.size(), 0) == 0);
+  CHECK(!waits.sleep(0));
   job.link(1, 0).disarm();
 }
 
@@ -232,8 +230,7 @@ TEMPLATE_LIST_TEST_CASE("abort ends a connect that waits", "", Implementations) 
   caller.links[other.rank] = caller.transport->open(other.rank);
   Blob address = other.transport->address();
   Status status;
-  std::thread connecting(
-      [&] { status = caller.link(other.rank).connect(address, Deadline::after_ms(kPatienceMs)); });
+  std::thread connecting([&] { status = connect(caller.link(other.rank), address, Deadline::after_ms(kPatienceMs)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   caller.link(other.rank).abort();
   connecting.join();

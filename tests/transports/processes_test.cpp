@@ -79,7 +79,7 @@ Status await_failure(Link& link, bool sleep) {
     if (!sleep) continue;
     WaitSet waits;
     link.arm(waits);
-    ::poll(waits.fds.data(), waits.fds.size(), deadline.left_ms());
+    waits.sleep(deadline.left_ms());
     link.disarm();
   }
   return {};

@@ -2,7 +2,7 @@
 # What tools/dev needs from Debian (12 or newer) or Ubuntu (24.04 or newer), by purpose.
 declare -rA packages_for=(
   [build]="g++ cmake ninja-build ccache pkg-config libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
-           libssl-dev libhwloc-dev libhwy-dev"
+           libssl-dev libhwloc-dev libhwy-dev libpmix-dev"
   [test]="catch2 libbenchmark-dev python3 openmpi-bin mpich iproute2"
   [asan]=""
   [tsan]="util-linux"

@@ -1,20 +1,19 @@
-// Takes incoming data connections of one rank and hands each, once proven, to the Link it belongs to. There is no thread of
-// its own: whoever waits in take() does the work for all, so a connection that arrives for another Link is proven and kept.
-// Strangers (garbage, port scanners, connections that say nothing) cost a slot for a while and nothing else.
+// Takes incoming data connections of one rank and hands each, once proven, to the Link it belongs to. Whoever connects a Link
+// does the work for all, so a connection that arrives for another Link is proven and kept. Strangers (garbage, port scanners,
+// connections that say nothing) cost a slot for a while and nothing else. Nothing here blocks; one thread at a time.
 #pragma once
 
-#include <poll.h>
-
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/progress.h"
 #include "transports/common/handshake.h"
+#include "transports/transport.h"
 
 namespace tutti {
 
@@ -27,9 +26,14 @@ class Acceptor {
   Acceptor(LinkIdentity self, std::vector<Fd> listeners, Admit admit)
       : self_(std::move(self)), listeners_(std::move(listeners)), admit_(std::move(admit)) {}
 
-  // The proven connection from `peer`. Blocks until it is there, `deadline`, or `give_up` (looked at every 50 ms). Any thread.
-  // Errors: kTimeout, which tells who was turned away meanwhile; kAborted; kSystem.
-  Result<Fd> take(int peer, Deadline deadline, const std::function<bool()>& give_up);
+  // Accepts and proves what has come. kMoved: watch() now adds other things. Errors: kSystem.
+  Result<Progress> advance();
+  // The proven connection from `peer`; none if it is not there.
+  Fd take(int peer);
+  // What to wait for until advance() can do more.
+  void watch(WaitSet& waits) const;
+  // How many were turned away so far and why the last one was, for the sentence at a deadline; "" if nobody was.
+  std::string report() const;
 
  private:
   struct Pending {
@@ -38,22 +42,17 @@ class Acceptor {
     Deadline deadline;
   };
 
-  // One round of work for all: at most 50 ms. Only by the thread that has set driving_.
-  Status drive(Deadline deadline);
-  Status accept_from(int listener);
-  void advance(size_t first_event, const std::vector<pollfd>& events);
+  bool advance_pending();
+  // True when somebody came.
+  Result<bool> accept_from(int listener);
   void turn_away(std::string_view why);
-  Status timeout() const;
 
   const LinkIdentity self_;
   const std::vector<Fd> listeners_;
   const Admit admit_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool driving_ = false;
   std::map<int, Fd> proven_;       // by peer
-  std::vector<Pending> pending_;   // the driver's
+  std::vector<Pending> pending_;
   int turned_away_ = 0;
   std::string last_reason_;
 };

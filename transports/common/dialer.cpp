@@ -4,40 +4,52 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 
 namespace tutti {
 namespace {
 
-constexpr int kSliceMs = 50;
 constexpr int kRetryMs = 10;   // while the peer's queue of connections is full
 constexpr int kGraceMs = 20;   // for a preferred address, once another one is proven
 
-class Attempt {
+bool is_writable(int socket) {
+  pollfd event{.fd = socket, .events = POLLOUT, .revents = 0};
+  return ::poll(&event, 1, 0) > 0;
+}
+
+}  // namespace
+
+// One address, from the first packet to the proof.
+class Dialer::Attempt {
  public:
-  Attempt(const LinkIdentity& self, int peer, const DialTarget& candidate, const std::function<Status(int)>& admit)
+  Attempt(const LinkIdentity& self, int peer, const DialTarget& candidate, const Admit& admit)
       : self_(self), peer_(peer), candidate_(candidate), admit_(admit) {}
 
   bool running() const { return failure_.ok() && !proven_; }
   bool proven() const { return proven_; }
+  // Whether somebody is at the other end.
+  bool connected() const { return handshake_ != nullptr; }
   std::string report() const {
-    return fmt::format("{}: {}", candidate_.text, failure_.ok() ? "no answer in time" : failure_.message());
+    return fmt::format("{}: {}", candidate_.text, failure_.ok() ? "no answer" : failure_.message());
   }
 
-  // What to wait for; none while there is nothing to connect yet.
-  pollfd event() const {
-    return {.fd = fd_.get(), .events = static_cast<short>(handshake_ ? POLLIN : POLLOUT), .revents = 0};
+  void watch(WaitSet& waits) const {
+    if (!fd_) return waits.wake_within(kRetryMs);
+    waits.add(fd_.get(), handshake_ ? POLLIN : POLLOUT);
   }
-  // Goes on as far as possible without blocking. `ready`: event() has happened.
-  void advance(bool ready) {
-    auto stepped = step(ready);
+
+  // Goes on as far as possible. True when watch() then adds something else.
+  bool advance() {
+    bool had_fd = static_cast<bool>(fd_), was_connected = connected();
+    auto stepped = step();
     if (!stepped.ok()) {
       failure_ = std::move(stepped).status();
       fd_.reset();
     } else {
       proven_ = *stepped;
     }
+    return !running() || had_fd != static_cast<bool>(fd_) || was_connected != connected();
   }
+
   Result<Fd> choose() {
     TUTTI_TRY(handshake_->choose());
     return std::move(fd_);
@@ -45,13 +57,16 @@ class Attempt {
 
  private:
   // True once proven.
-  Result<bool> step(bool ready) {
-    if (!fd_) return start();
-    if (!ready) return false;
-    if (!handshake_) TUTTI_TRY(finish_connect());
+  Result<bool> step() {
+    if (!fd_ && !TUTTI_TRY(start())) return false;
+    if (!handshake_) {
+      if (!is_writable(fd_.get())) return false;
+      TUTTI_TRY(finish_connect());
+    }
     return TUTTI_TRY(handshake_->advance()) == Handshake::Progress::kProven;
   }
 
+  // False: not now.
   Result<bool> start() {
     Fd fd(::socket(candidate_.address.storage.ss_family, candidate_.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return system_error(errno, "cannot make a socket");
@@ -63,7 +78,7 @@ class Attempt {
       if (errno != EINPROGRESS) return system_error(errno, "cannot connect");
     }
     fd_ = std::move(fd);
-    return false;
+    return true;
   }
 
   Status finish_connect() {
@@ -78,58 +93,64 @@ class Attempt {
 
   const LinkIdentity& self_;
   const int peer_;
-  const DialTarget& candidate_;
-  const std::function<Status(int)>& admit_;
+  const DialTarget candidate_;
+  const Admit admit_;
   Fd fd_;
   std::unique_ptr<Handshake> handshake_;
   Status failure_;
   bool proven_ = false;
 };
 
-// The attempt to keep, if that can be said already: the first proven one, once no better one is running or its grace is over.
-Attempt* winner(std::vector<Attempt>& attempts, const Deadline& grace) {
-  for (Attempt& attempt : attempts) {
-    if (attempt.proven()) return &attempt;
-    if (attempt.running() && !grace.passed()) return nullptr;
+Dialer::Dialer(const LinkIdentity& self, int peer, const std::vector<DialTarget>& candidates, const Admit& admit) {
+  for (const DialTarget& candidate : candidates) {
+    attempts_.push_back(std::make_unique<Attempt>(self, peer, candidate, admit));
+  }
+}
+
+Dialer::~Dialer() = default;
+
+Result<Progress> Dialer::advance() {
+  bool moved = false;
+  for (auto& attempt : attempts_) {
+    if (attempt->running()) moved = attempt->advance() || moved;
+  }
+  bool any_proven = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->proven(); });
+  bool has_grace = grace_.at() != Clock::time_point::max();
+  if (any_proven && !has_grace) grace_ = Deadline::after_ms(kGraceMs);
+  if (Attempt* chosen = winner()) {
+    connection_ = TUTTI_TRY(chosen->choose());
+    return Progress::kDone;
+  }
+  bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
+  if (!any_running) {
+    return error(Code::kRemote, "no address of the peer leads to it ({})", attempts_.empty() ? "it has none that fits" : report());
+  }
+  return moved ? Progress::kMoved : Progress::kBlocked;
+}
+
+// The first proven one, once no better one is running or its grace is over.
+Dialer::Attempt* Dialer::winner() const {
+  for (auto& attempt : attempts_) {
+    if (attempt->proven()) return attempt.get();
+    if (attempt->running() && !grace_.passed()) return nullptr;
   }
   return nullptr;
 }
 
-Status no_answer(const std::vector<Attempt>& attempts, Code code) {
-  std::string reports;
-  for (const Attempt& attempt : attempts) reports += (reports.empty() ? "" : "; ") + attempt.report();
-  return error(code, "no address of the peer leads to it ({})", reports.empty() ? "it has none that fits" : reports);
+void Dialer::watch(WaitSet& waits) const {
+  for (auto& attempt : attempts_) {
+    if (attempt->running()) attempt->watch(waits);
+  }
+  waits.wake_within(grace_.left_ms());
 }
 
-}  // namespace
-
-Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const DialTarget> candidates,
-                const std::function<Status(int fd)>& admit, Deadline deadline, const std::function<bool()>& give_up) {
-  std::vector<Attempt> attempts;
-  attempts.reserve(candidates.size());
-  for (const DialTarget& candidate : candidates) attempts.emplace_back(self, peer, candidate, admit).advance(false);
-  Deadline grace = Deadline::never();
-  while (true) {
-    bool any_proven = std::any_of(attempts.begin(), attempts.end(), [](auto& a) { return a.proven(); });
-    if (any_proven && grace.at() == Clock::time_point::max()) grace = Deadline::after_ms(kGraceMs);
-    if (Attempt* chosen = winner(attempts, grace)) return chosen->choose();
-    bool any_running = std::any_of(attempts.begin(), attempts.end(), [](auto& a) { return a.running(); });
-    if (!any_running) return no_answer(attempts, Code::kRemote);
-    if (give_up()) return error(Code::kAborted, "aborted while connecting");
-    if (deadline.passed()) return no_answer(attempts, Code::kTimeout);
-
-    std::vector<pollfd> events;
-    bool retry = false;
-    for (const Attempt& attempt : attempts) {
-      events.push_back(attempt.running() ? attempt.event() : pollfd{.fd = -1, .events = 0, .revents = 0});
-      retry = retry || (attempt.running() && events.back().fd < 0);
-    }
-    int wait_ms = std::min(deadline.left_ms(retry ? kRetryMs : kSliceMs), grace.left_ms(kSliceMs));
-    if (::poll(events.data(), events.size(), wait_ms) < 0 && errno != EINTR) return system_error(errno, "cannot wait");
-    for (size_t i = 0; i < attempts.size(); ++i) {
-      if (attempts[i].running()) attempts[i].advance(events[i].revents != 0);
-    }
+std::string Dialer::report() const {
+  std::string reports;
+  for (auto& attempt : attempts_) {
+    if (attempt->running() && attempt->connected()) return {};
+    reports += (reports.empty() ? "" : "; ") + attempt->report();
   }
+  return reports;
 }
 
 }  // namespace tutti

@@ -1,17 +1,20 @@
 // Connects to a peer that may be reachable at several addresses: tries all at once and keeps the best one that is proven to
 // lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the wrong rank.
+// Nothing here blocks; one thread at a time.
 #pragma once
 
 #include <sys/socket.h>
 
 #include <functional>
-#include <span>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/progress.h"
 #include "transports/common/handshake.h"
+#include "transports/transport.h"
 
 namespace tutti {
 
@@ -28,9 +31,33 @@ struct DialTarget {
   std::string text;           // for errors: "10.0.0.2:4711"
 };
 
-// `candidates` are in order of preference. `admit` looks at every connection before a byte is sent. Errors: kTimeout or
-// kRemote, with what happened at each address; kAborted when `give_up` (looked at every 50 ms) says so.
-Result<Fd> dial(const LinkIdentity& self, int peer, std::span<const DialTarget> candidates,
-                const std::function<Status(int fd)>& admit, Deadline deadline, const std::function<bool()>& give_up);
+class Dialer {
+ public:
+  // Looks at every connection before a byte is sent; an error closes it.
+  using Admit = std::function<Status(int fd)>;
+
+  // `candidates` are in order of preference. `self` is borrowed.
+  Dialer(const LinkIdentity& self, int peer, const std::vector<DialTarget>& candidates, const Admit& admit);
+  ~Dialer();
+
+  // kDone: take() has the connection. kMoved: watch() now adds other things. Errors: kRemote, with what happened at each
+  // address, when none is left to try.
+  Result<Progress> advance();
+  Fd take() { return std::move(connection_); }
+  // What to wait for until advance() can do more.
+  void watch(WaitSet& waits) const;
+  // The addresses that do not answer, for the sentence at a deadline; "" if the peer itself is what keeps waiting.
+  std::string report() const;
+
+ private:
+  class Attempt;
+
+  // The attempt to keep, if that can be said already.
+  Attempt* winner() const;
+
+  std::vector<std::unique_ptr<Attempt>> attempts_;
+  Deadline grace_ = Deadline::never();  // for a preferred address, once another one is proven
+  Fd connection_;
+};
 
 }  // namespace tutti

@@ -34,9 +34,8 @@ class FaultLink final : public Link {
 
   int peer() const override { return inner_->peer(); }
   LinkTraits traits() const override { return inner_->traits(); }
-  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override {
-    return inner_->connect(peer_address, deadline);
-  }
+  Result<Progress> connect(std::span<const std::byte> peer_address) override { return inner_->connect(peer_address); }
+  std::string connect_report() const override { return inner_->connect_report(); }
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
   const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
 

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
 #include <vector>
 
-#include "base/deadline.h"
 #include "transports/common/doorbell.h"
 #include "transports/common/hello.h"
 
@@ -35,18 +32,17 @@ struct LoopbackEnd {
 
 class LoopbackHub {
  public:
-  // Offers `mine` as rank's end of its link to `peer` and waits for the peer's end. nullptr: `deadline` passed or `give_up`
-  // said so.
-  std::shared_ptr<LoopbackEnd> meet(uint64_t job, int rank, int peer, std::shared_ptr<LoopbackEnd> mine, Deadline deadline,
-                                    const std::function<bool()>& give_up);
-  // Makes every meet() ask its give_up again.
-  void wake();
+  // Offers `mine` as rank's end of its link to `peer`, whose take() returns it.
+  void offer(uint64_t job, int rank, int peer, std::shared_ptr<LoopbackEnd> mine);
+  // The peer's end; nullptr while it has not offered one.
+  std::shared_ptr<LoopbackEnd> take(uint64_t job, int rank, int peer);
+  // Takes an offer back that nobody has taken.
+  void withdraw(uint64_t job, int rank, int peer, const std::shared_ptr<LoopbackEnd>& mine);
 
  private:
   using Place = std::tuple<uint64_t, int, int>;  // job, whose end, to whom
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::map<Place, std::shared_ptr<LoopbackEnd>> offers_;
 };
 

@@ -28,11 +28,15 @@ class LoopbackLink final : public Link {
  public:
   LoopbackLink(Shared& shared, int peer)
       : shared_(shared), state_(shared.context.rank, peer, "loopback"), writer_(state_), mine_(std::make_shared<LoopbackEnd>()) {}
-  ~LoopbackLink() override { leave(); }
+  ~LoopbackLink() override {
+    leave();
+    if (offered_) shared_.hub->withdraw(shared_.context.job, shared_.context.rank, peer(), mine_);
+  }
 
   int peer() const override { return state_.peer(); }
   LinkTraits traits() const override { return kTraits; }
-  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override;
+  Result<Progress> connect(std::span<const std::byte> peer_address) override;
+  std::string connect_report() const override { return {}; }
 
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override;
@@ -47,10 +51,10 @@ class LoopbackLink final : public Link {
   bool has_pending() const override { return false; }
 
   void arm(WaitSet& waits) override {
-    if (theirs_ != nullptr) mine_->bell->arm(waits);
+    if (offered_) mine_->bell->arm(waits);
   }
   void disarm() override {
-    if (theirs_ != nullptr) mine_->bell->disarm();
+    if (offered_) mine_->bell->disarm();
   }
   void abort() noexcept override;
 
@@ -64,6 +68,7 @@ class LoopbackLink final : public Link {
   MappedWriter writer_;
   RemoteTable remote_;
   std::shared_ptr<LoopbackEnd> mine_;
+  bool offered_ = false;                 // mine_ is known to the hub and has its bell
   std::shared_ptr<LoopbackEnd> theirs_;  // set once by connect()
   std::atomic<LoopbackEnd*> published_{nullptr};  // theirs_, for abort() on another thread
   std::vector<uint32_t> sent_;           // ids that the peer knows
@@ -71,25 +76,30 @@ class LoopbackLink final : public Link {
 };
 
 // Both ends live in one address space, so there is no pattern to move: the hub's lock orders what each wrote.
-Status LoopbackLink::connect(std::span<const std::byte>, Deadline deadline) {
+Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
   TUTTI_TRY(state_.check());
-  TUTTI_CHECK(theirs_ == nullptr);
-  auto bell = Doorbell::create();
-  if (!bell.ok()) return state_.fail(Code::kSystem, bell.status().message());
-  mine_->bell = std::move(*bell);
-  mine_->token = shared_.token;
-  shared_.bells.set(peer(), std::shared_ptr<Doorbell>(mine_, mine_->bell.get()));
-
+  if (theirs_ != nullptr) return Progress::kDone;
   const auto& context = shared_.context;
-  auto theirs = shared_.hub->meet(context.job, context.rank, peer(), mine_, deadline, [this] { return state_.aborted(); });
+  if (!offered_) {
+    auto bell = Doorbell::create();
+    if (!bell.ok()) return state_.fail(Code::kSystem, bell.status().message());
+    mine_->bell = std::move(*bell);
+    mine_->token = shared_.token;
+    shared_.bells.set(peer(), std::shared_ptr<Doorbell>(mine_, mine_->bell.get()));
+    shared_.hub->offer(context.job, context.rank, peer(), mine_);
+    offered_ = true;
+    return Progress::kMoved;
+  }
+  auto theirs = shared_.hub->take(context.job, context.rank, peer());
   TUTTI_TRY(state_.check());
-  if (theirs == nullptr) return state_.fail(Code::kTimeout, "the peer did not connect in time");
+  if (theirs == nullptr) return Progress::kBlocked;
   if (theirs->token != mine_->token) return state_.fail(Code::kRemote, "wrong token: the peer belongs to another job");
+  theirs->bell->bell().ring_if_asleep();  // it may sleep until this end is there
   writer_.set_bell(theirs->bell->bell());
   theirs_ = std::move(theirs);
   published_.store(theirs_.get(), std::memory_order_seq_cst);
   if (state_.aborted()) theirs_->bell->bell().ring_if_asleep();  // abort() may have come before it could ring
-  return {};
+  return Progress::kDone;
 }
 
 Status LoopbackLink::share(const LocalMemory& memory) {
@@ -154,7 +164,6 @@ void LoopbackLink::leave() noexcept {
 void LoopbackLink::abort() noexcept {
   if (!state_.abort()) return;
   leave();
-  shared_.hub->wake();
   shared_.bells.ring();
 }
 

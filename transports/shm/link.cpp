@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transports/common/dialer.h"
-
 namespace tutti {
 namespace {
 
@@ -29,42 +27,71 @@ ShmLink::~ShmLink() {
   if (channel_ != nullptr) channel_->say_and_close({.kind = ShmNote::Kind::kLeave, .id = 0, .size_bytes = 0});
 }
 
-Status ShmLink::connect(std::span<const std::byte> peer_address, Deadline deadline) {
+Result<Progress> ShmLink::connect(std::span<const std::byte> peer_address) {
   TUTTI_TRY(state_.check());
-  TUTTI_CHECK(channel_ == nullptr);
-  Status connected = try_connect(peer_address, deadline);
+  auto stepped = step(peer_address);
   TUTTI_TRY(state_.check());
-  if (!connected.ok()) return state_.fail(connected.code(), connected.message());
-  return {};
+  if (!stepped.ok()) return state_.fail(stepped.status().code(), stepped.status().message());
+  return stepped;
 }
 
-Status ShmLink::try_connect(std::span<const std::byte> peer_address, Deadline deadline) {
-  auto give_up = [this] { return state_.aborted(); };
+Result<Progress> ShmLink::step(std::span<const std::byte> peer_address) {
+  if (channel_ != nullptr) return Progress::kDone;
+  if (bell_ == nullptr) {
+    TUTTI_TRY(start(peer_address));
+    return Progress::kMoved;
+  }
+  if (meeting_ == nullptr) {
+    Progress found = TUTTI_TRY(find_peer());
+    return found == Progress::kDone ? Progress::kMoved : found;
+  }
+  auto met = meeting_->advance();
+  if (!met.ok() && accepts() && met.status().code() == Code::kRemote) {
+    meeting_.reset();  // it stems from an earlier attempt that the peer has given up since: the next one counts
+    return Progress::kMoved;
+  }
+  if (met.ok() && *met == Progress::kDone) become_link();
+  return met;
+}
+
+Status ShmLink::start(std::span<const std::byte> peer_address) {
+  if (!accepts()) {
+    const DialTarget candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
+    dialer_ = std::make_unique<Dialer>(shared_.identity, peer(), std::vector{candidate}, check_same_user);
+  }
   bell_ = TUTTI_TRY(ShmBell::create());
   shared_.bells.set(peer(), std::shared_ptr<Doorbell>(bell_, bell_->doorbell.get()));
-  std::unique_ptr<SideChannel> channel;
-  while (true) {
-    channel = std::make_unique<SideChannel>(TUTTI_TRY(find_peer(peer_address, deadline)));
-    auto met = meet(*channel, *bell_, deadline, give_up);
-    if (met.ok()) {
-      peer_ = std::move(*met);
-      break;
-    }
-    // A connection may stem from an earlier attempt that the peer has given up since: the next one counts.
-    if (!accepts() || met.status().code() != Code::kRemote) return std::move(met).status();
-  }
-  bell_->page_fd.reset();
-  writer_.set_bell(peer_.bell());
-  channel_ = std::move(channel);
-  published_.store(channel_.get());
   return {};
 }
 
-Result<Fd> ShmLink::find_peer(std::span<const std::byte> peer_address, Deadline deadline) {
-  auto give_up = [this] { return state_.aborted(); };
-  if (accepts()) return shared_.acceptor->take(peer(), deadline, give_up);
-  const DialTarget candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
-  return dial(shared_.identity, peer(), std::span(&candidate, 1), check_same_user, deadline, give_up);
+Result<Progress> ShmLink::find_peer() {
+  Fd found;
+  Progress progress = Progress::kBlocked;
+  if (accepts()) {
+    progress = TUTTI_TRY(shared_.acceptor->advance());
+    found = shared_.acceptor->take(peer());
+  } else {
+    progress = TUTTI_TRY(dialer_->advance());
+    if (progress == Progress::kDone) found = dialer_->take();
+  }
+  if (!found) return progress;
+  dialer_.reset();
+  meeting_ = std::make_unique<Meeting>(std::move(found), *bell_);
+  return Progress::kDone;
+}
+
+void ShmLink::become_link() {
+  peer_ = meeting_->take_peer();
+  channel_ = meeting_->take_channel();
+  meeting_.reset();
+  bell_->page_fd.reset();
+  writer_.set_bell(peer_.bell());
+  published_.store(channel_.get());
+}
+
+std::string ShmLink::connect_report() const {
+  if (dialer_ != nullptr) return dialer_->report();
+  return accepts() && channel_ == nullptr ? shared_.acceptor->report() : std::string();
 }
 
 Status ShmLink::share(const LocalMemory& memory) {
@@ -143,13 +170,21 @@ Status ShmLink::pull(std::span<std::byte> to, uint64_t from) {
 }
 
 void ShmLink::arm(WaitSet& waits) {
-  if (channel_ == nullptr) return;
+  if (bell_ == nullptr) return;
   bell_->doorbell->arm(waits);
-  waits.add(channel_->fd(), static_cast<short>(channel_->has_queued() ? POLLIN | POLLOUT : POLLIN));
+  if (channel_ != nullptr) {
+    waits.add(channel_->fd(), static_cast<short>(channel_->has_queued() ? POLLIN | POLLOUT : POLLIN));
+  } else if (meeting_ != nullptr) {
+    waits.add(meeting_->fd(), POLLIN);
+  } else if (dialer_ != nullptr) {
+    dialer_->watch(waits);
+  } else {
+    shared_.acceptor->watch(waits);
+  }
 }
 
 void ShmLink::disarm() {
-  if (channel_ != nullptr) bell_->doorbell->disarm();
+  if (bell_ != nullptr) bell_->doorbell->disarm();
 }
 
 void ShmLink::abort() noexcept {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transports/common/acceptor.h"
+#include "transports/common/dialer.h"
 #include "transports/common/export_table.h"
 #include "transports/common/link_state.h"
 #include "transports/common/mapped.h"
@@ -29,7 +30,8 @@ class ShmLink final : public Link {
 
   int peer() const override { return state_.peer(); }
   LinkTraits traits() const override { return {.mappable = true, .pullable = peer_.pullable}; }
-  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override;
+  Result<Progress> connect(std::span<const std::byte> peer_address) override;
+  std::string connect_report() const override;
 
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override;
@@ -47,9 +49,12 @@ class ShmLink final : public Link {
   void abort() noexcept override;
 
  private:
-  Status try_connect(std::span<const std::byte> peer_address, Deadline deadline);
   bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
-  Result<Fd> find_peer(std::span<const std::byte> peer_address, Deadline deadline);
+  Result<Progress> step(std::span<const std::byte> peer_address);
+  Status start(std::span<const std::byte> peer_address);
+  // A step towards meeting_.
+  Result<Progress> find_peer();
+  void become_link();
   // Reads what the peer has sent; false when there is nothing.
   Result<bool> read_note();
   Status apply(const ShmNote& note, const ShmMessage& message);
@@ -62,6 +67,8 @@ class ShmLink final : public Link {
   RemoteTable remote_;
   std::shared_ptr<ShmBell> bell_;              // also held by the rank's BellRow
   ShmPeer peer_;
+  std::unique_ptr<Dialer> dialer_;             // of the end that connects, until it has found the peer
+  std::unique_ptr<Meeting> meeting_;           // from then until connected
   std::unique_ptr<SideChannel> channel_;       // null until connected
   std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread
   std::vector<uint32_t> sent_;                 // ids that the peer knows

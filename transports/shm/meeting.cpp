@@ -73,37 +73,54 @@ Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from) {
   return {};
 }
 
-Result<ShmPeer> meet(SideChannel& channel, const ShmBell& mine, Deadline deadline, const std::function<bool()>& give_up) {
-  ShmPeer peer;
-  peer.pid = TUTTI_TRY(credentials_of_peer(channel.fd())).pid;
+Result<Progress> Meeting::advance() {
+  if (stage_ == Stage::kStart) {
+    TUTTI_TRY(send_end());
+    stage_ = Stage::kEnd;
+  }
+  while (stage_ != Stage::kDone) {
+    std::optional<ShmMessage> message = TUTTI_TRY(channel_->receive());
+    if (!message) return Progress::kBlocked;
+    if (stage_ == Stage::kEnd) {
+      TUTTI_TRY(take_end(std::move(*message)));
+      stage_ = Stage::kMet;
+    } else {
+      TUTTI_TRY(take_met(*message));
+      stage_ = Stage::kDone;
+    }
+  }
+  return Progress::kDone;
+}
 
-  // The pattern must stay in private memory until the peer has pulled it, which its kMet says.
-  auto own = std::make_unique<ShmEnd>();
-  fill_random(own->pattern);
-  own->pattern_at = reinterpret_cast<uint64_t>(own->pattern.data());
-  const int fds[] = {mine.page_fd.get(), mine.doorbell->bell().eventfd};
-  TUTTI_TRY(channel.send(encode(*own), fds));
+Status Meeting::send_end() {
+  peer_.pid = TUTTI_TRY(credentials_of_peer(channel_->fd())).pid;
+  fill_random(own_.pattern);
+  own_.pattern_at = reinterpret_cast<uint64_t>(own_.pattern.data());
+  const int fds[] = {mine_.page_fd.get(), mine_.doorbell->bell().eventfd};
+  return channel_->send(encode(own_), fds);
+}
 
-  ShmMessage message = TUTTI_TRY(channel.receive_within(deadline, give_up));
+Status Meeting::take_end(ShmMessage message) {
   ShmEnd theirs = TUTTI_TRY(parse_shm_end(message.view()));
   if (!message.fds[1]) return error(Code::kRemote, "the peer sent no doorbell");
-  peer.page = TUTTI_TRY(map_checked(message.fds[0].get(), kBellPageBytes));
-  peer.eventfd = std::move(message.fds[1]);
+  peer_.page = TUTTI_TRY(map_checked(message.fds[0].get(), kBellPageBytes));
+  peer_.eventfd = std::move(message.fds[1]);
 
   ShmPattern pulled{};
-  bool could_pull = pull_memory(peer.pid, pulled, theirs.pattern_at).ok() && pulled == theirs.pattern;
-  auto* page = reinterpret_cast<BellPage*>(peer.page.bytes().data());
+  could_pull_ = pull_memory(peer_.pid, pulled, theirs.pattern_at).ok() && pulled == theirs.pattern;
+  auto* page = reinterpret_cast<BellPage*>(peer_.page.bytes().data());
   std::memcpy(page->written_by_peer, theirs.pattern.data(), kShmPatternBytes);
-  TUTTI_TRY(channel.send(encode(ShmNote{.kind = ShmNote::Kind::kMet, .id = could_pull, .size_bytes = 0})));
+  return channel_->send(encode(ShmNote{.kind = ShmNote::Kind::kMet, .id = could_pull_, .size_bytes = 0}));
+}
 
-  message = TUTTI_TRY(channel.receive_within(deadline, give_up));
+Status Meeting::take_met(const ShmMessage& message) {
   ShmNote met = TUTTI_TRY(parse_shm_note(message.view()));
   if (met.kind != ShmNote::Kind::kMet) return error(Code::kRemote, "the peer gave up while the link was being set up");
-  if (std::memcmp(mine.content()->written_by_peer, own->pattern.data(), kShmPatternBytes) != 0) {
+  if (std::memcmp(mine_.content()->written_by_peer, own_.pattern.data(), kShmPatternBytes) != 0) {
     return error(Code::kRemote, "shared memory does not reach the peer: the pattern it wrote did not arrive");
   }
-  peer.pullable = could_pull && met.id == 1;
-  return peer;
+  peer_.pullable = could_pull_ && met.id == 1;
+  return {};
 }
 
 }  // namespace tutti

@@ -4,9 +4,9 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <memory>
 
+#include "base/progress.h"
 #include "transports/common/doorbell.h"
 #include "transports/shm/side_channel.h"
 
@@ -42,7 +42,32 @@ struct ShmPeer {
 // Refuses a socket whose other end is another user's.
 Status check_same_user(int socket);
 
-Result<ShmPeer> meet(SideChannel& channel, const ShmBell& mine, Deadline deadline, const std::function<bool()>& give_up);
+class Meeting {
+ public:
+  // `mine` is borrowed.
+  Meeting(Fd socket, const ShmBell& mine)
+      : mine_(mine), channel_(std::make_unique<SideChannel>(std::move(socket))) {}
+
+  // As far as it gets without blocking; kDone: both ends have proven themselves.
+  Result<Progress> advance();
+  int fd() const { return channel_->fd(); }  // readable when advance() can do more
+  // Once done.
+  ShmPeer take_peer() { return std::move(peer_); }
+  std::unique_ptr<SideChannel> take_channel() { return std::move(channel_); }
+
+ private:
+  enum class Stage : uint8_t { kStart, kEnd, kMet, kDone };
+  Status send_end();
+  Status take_end(ShmMessage message);
+  Status take_met(const ShmMessage& message);
+
+  const ShmBell& mine_;
+  std::unique_ptr<SideChannel> channel_;
+  Stage stage_ = Stage::kStart;
+  ShmEnd own_;             // its pattern stays in private memory until the peer has pulled it, which the peer's kMet says
+  ShmPeer peer_;
+  bool could_pull_ = false;
+};
 
 // Maps the peer's memfd. It must be sealed against shrinking and at least `size_bytes` long, so that touching it is safe.
 Result<Mapping> map_checked(int fd, uint64_t size_bytes);

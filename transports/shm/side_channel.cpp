@@ -1,7 +1,6 @@
 #include "transports/shm/side_channel.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -10,8 +9,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr int kSliceMs = 50;
 
 struct alignas(cmsghdr) ControlSpace {
   char bytes[CMSG_SPACE(sizeof(int) * kMostFds)] = {};
@@ -100,18 +97,6 @@ Result<std::optional<ShmMessage>> SideChannel::receive() {
   }
   message.size_bytes = static_cast<size_t>(received);
   return std::optional(std::move(message));
-}
-
-Result<ShmMessage> SideChannel::receive_within(Deadline deadline, const std::function<bool()>& give_up) {
-  while (true) {
-    auto received = receive();
-    if (!received.ok()) return std::move(received).status();
-    if (received->has_value()) return std::move(**received);
-    if (give_up()) return error(Code::kAborted, "aborted while connecting");
-    if (deadline.passed()) return error(Code::kTimeout, "the peer stopped answering while the link was being set up");
-    pollfd event{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    ::poll(&event, 1, deadline.left_ms(kSliceMs));
-  }
 }
 
 void SideChannel::say_and_close(const ShmNote& note) noexcept {

@@ -1,14 +1,12 @@
-// Messages and file descriptors over the unix socket of one shm link. Nothing here blocks, except receive_within().
+// Messages and file descriptors over the unix socket of one shm link. Nothing here blocks.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <span>
 
-#include "base/deadline.h"
 #include "base/fd.h"
 #include "transports/shm/wire.h"
 
@@ -36,8 +34,6 @@ class SideChannel {
 
   // nullopt: nothing there yet. The peer's end of the connection is an error.
   Result<std::optional<ShmMessage>> receive();
-  // Waits for the next message; `give_up` is looked at every 50 ms.
-  Result<ShmMessage> receive_within(Deadline deadline, const std::function<bool()>& give_up);
 
   // The last word: any thread, does not wait, and nothing is queued. The peer reads it and then the end.
   void say_and_close(const ShmNote& note) noexcept;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "transports/common/dialer.h"
 #include "transports/common/mapped.h"
 
 namespace tutti {
@@ -72,31 +71,56 @@ TcpLink::~TcpLink() {
   }
 }
 
-Status TcpLink::connect(std::span<const std::byte> peer_address, Deadline deadline) {
+Result<Progress> TcpLink::connect(std::span<const std::byte> peer_address) {
   TUTTI_TRY(state_.check());
-  TUTTI_CHECK(!socket_);
-  Status connected = try_connect(peer_address, deadline);
+  auto stepped = step(peer_address);
   TUTTI_TRY(state_.check());
-  if (!connected.ok()) return state_.fail(connected.code(), connected.message());
+  if (!stepped.ok()) return state_.fail(stepped.status().code(), stepped.status().message());
+  return stepped;
+}
+
+Result<Progress> TcpLink::step(std::span<const std::byte> peer_address) {
+  if (socket_) return Progress::kDone;
+  if (bell_ == nullptr) {
+    TUTTI_TRY(start(peer_address));
+    return Progress::kMoved;
+  }
+  Fd found;
+  Progress progress = Progress::kBlocked;
+  if (accepts()) {
+    progress = TUTTI_TRY(shared_.acceptor->advance());
+    found = shared_.acceptor->take(peer());
+  } else {
+    progress = TUTTI_TRY(dialer_->advance());
+    if (progress == Progress::kDone) found = dialer_->take();
+  }
+  if (!found) return progress;
+  become_link(std::move(found));
+  return Progress::kDone;
+}
+
+Status TcpLink::start(std::span<const std::byte> peer_address) {
+  if (!accepts()) {
+    auto candidates = candidates_for(TUTTI_TRY(parse_tcp_host(peer_address)), shared_);
+    dialer_ = std::make_unique<Dialer>(shared_.identity, peer(), candidates, [](int) { return Status(); });
+  }
+  bell_ = TUTTI_TRY(Doorbell::create());
+  shared_.bells.set(peer(), bell_);
   return {};
 }
 
 // The handshake has already moved fresh random bytes both ways and checked what came back.
-Status TcpLink::try_connect(std::span<const std::byte> peer_address, Deadline deadline) {
-  auto give_up = [this] { return state_.aborted(); };
-  bell_ = TUTTI_TRY(Doorbell::create());
-  shared_.bells.set(peer(), bell_);
-  if (accepts()) {
-    socket_ = TUTTI_TRY(shared_.acceptor->take(peer(), deadline, give_up));
-  } else {
-    auto candidates = candidates_for(TUTTI_TRY(parse_tcp_host(peer_address)), shared_);
-    auto admit = [](int) { return Status(); };
-    socket_ = TUTTI_TRY(dial(shared_.identity, peer(), candidates, admit, deadline, give_up));
-  }
+void TcpLink::become_link(Fd socket) {
+  dialer_.reset();
+  socket_ = std::move(socket);
   tune(socket_.get());
   sender_.attach(socket_.get());
   published_.store(socket_.get());
-  return {};
+}
+
+std::string TcpLink::connect_report() const {
+  if (dialer_ != nullptr) return dialer_->report();
+  return accepts() && !socket_ ? shared_.acceptor->report() : std::string();
 }
 
 Status TcpLink::share(const LocalMemory& memory) {
@@ -201,13 +225,19 @@ Status TcpLink::send_releases() {
 }
 
 void TcpLink::arm(WaitSet& waits) {
-  if (!socket_) return;
+  if (bell_ == nullptr) return;
   bell_->arm(waits);
-  waits.add(socket_.get(), static_cast<short>(sender_.has_kept() ? POLLIN | POLLOUT : POLLIN));
+  if (socket_) {
+    waits.add(socket_.get(), static_cast<short>(sender_.has_kept() ? POLLIN | POLLOUT : POLLIN));
+  } else if (dialer_ != nullptr) {
+    dialer_->watch(waits);
+  } else {
+    shared_.acceptor->watch(waits);
+  }
 }
 
 void TcpLink::disarm() {
-  if (socket_) bell_->disarm();
+  if (bell_ != nullptr) bell_->disarm();
 }
 
 void TcpLink::abort() noexcept {

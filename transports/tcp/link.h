@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "transports/common/acceptor.h"
+#include "transports/common/dialer.h"
 #include "transports/common/doorbell.h"
 #include "transports/common/export_table.h"
 #include "transports/common/link_state.h"
@@ -34,7 +35,8 @@ class TcpLink final : public Link, private FrameSink {
 
   int peer() const override { return state_.peer(); }
   LinkTraits traits() const override { return {}; }
-  Status connect(std::span<const std::byte> peer_address, Deadline deadline) override;
+  Result<Progress> connect(std::span<const std::byte> peer_address) override;
+  std::string connect_report() const override;
 
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override { return remote_.find(id); }
@@ -54,7 +56,9 @@ class TcpLink final : public Link, private FrameSink {
   Status control(const Frame& frame) override;
 
   bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
-  Status try_connect(std::span<const std::byte> peer_address, Deadline deadline);
+  Result<Progress> step(std::span<const std::byte> peer_address);
+  Status start(std::span<const std::byte> peer_address);
+  void become_link(Fd socket);
   Status receive();
   Status send_releases();
 
@@ -66,7 +70,8 @@ class TcpLink final : public Link, private FrameSink {
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
   size_t removals_seen_ = 0;
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
-  Fd socket_;
+  std::unique_ptr<Dialer> dialer_;             // of the end that connects, until connected
+  Fd socket_;                                  // none until connected
   std::atomic<int> published_{-1};             // socket_, for abort() on another thread
 };
 

@@ -1,0 +1,14 @@
+// How far one step of something resumable came.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+enum class Progress : uint8_t {
+  kDone,
+  kMoved,    // did something, and can go on only later
+  kBlocked,  // did nothing: waits for a peer
+};
+
+}  // namespace tutti
