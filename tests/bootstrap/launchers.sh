@@ -20,6 +20,44 @@ expect() {
   [ "$(grep -c "of $ranks, started by $launcher: ok" <<<"$out")" = "$ranks" ]
 }
 
+# A Slurm of this machine alone, in the folder $1; it ends with this script. Where one is at work already, that one is used.
+start_slurm() {
+  local dir=$1 host daemon
+  sinfo >/dev/null 2>&1 && return
+  for daemon in slurmctld slurmd; do need $daemon; done
+  [ "$(id -u)" = 0 ] || { echo "SKIP: no Slurm controller answers, and starting one needs root"; exit 77; }
+  host=$(hostname -s)
+  mkdir "$dir/state" "$dir/spool"
+  cat >"$dir/slurm.conf" <<END
+ClusterName=tutti
+SlurmctldHost=$host(127.0.0.1)
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+SlurmctldPort=$((20000 + RANDOM % 5000))
+SlurmdPort=$((25000 + RANDOM % 5000))
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc)
+PartitionName=all Nodes=ALL Default=YES
+END
+  export SLURM_CONF=$dir/slurm.conf
+  slurmctld -D >"$dir/slurmctld.log" 2>&1 &
+  slurmd -D >"$dir/slurmd.log" 2>&1 &
+  for _ in $(seq 100); do
+    sinfo --noheader --format=%t 2>/dev/null | grep -q idle && return
+    sleep 0.2
+  done
+  tail "$dir"/*.log
+  echo "this machine's own Slurm does not become ready"
+  exit 1
+}
+
 case $which in
   openmpi | openmpi_pmix)
     need mpirun.openmpi
@@ -40,8 +78,13 @@ case $which in
     ;;
   slurm)
     need srun
-    sinfo >/dev/null 2>&1 || { echo "SKIP: srun is here, but no Slurm controller answers"; exit 77; }
-    for n in 2 4; do expect $n Slurm srun --oversubscribe --ntasks $n "$program" $n; done
+    dir=$(mktemp -d)
+    trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
+    start_slurm "$dir"
+    for n in 2 4; do expect $n Slurm srun --overcommit --ntasks $n "$program" $n; done
+    for mpi in pmix pmi2; do
+      if srun --mpi=list 2>&1 | grep -qw $mpi; then expect 2 Slurm srun --mpi=$mpi --overcommit --ntasks 2 "$program" 2; fi
+    done
     ;;
   secret_file)
     # By hand: a secret file and an address, nothing else.
