@@ -97,9 +97,11 @@ class [[nodiscard]] Result {
 
   T& value() & { TUTTI_CHECK(ok()); return *value_; }
   const T& value() const& { TUTTI_CHECK(ok()); return *value_; }
-  T&& value() && { TUTTI_CHECK(ok()); return std::move(*value_); }
+  // By value, so that `for (... : f().value())` keeps what it walks alive.
+  T value() && { TUTTI_CHECK(ok()); return std::move(*value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
@@ -114,7 +116,7 @@ template <typename T>
 Status take_status(Result<T>&& result) { return std::move(result).status(); }
 inline void take_value(Status&&) {}
 template <typename T>
-T&& take_value(Result<T>&& result) { return std::move(result).value(); }
+T take_value(Result<T>&& result) { return std::move(result).value(); }
 }  // namespace detail
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 using namespace tutti;
@@ -94,6 +95,17 @@ TEST_CASE("TUTTI_TRY nests, takes move-only values, and stops at the failure") {
   CHECK(nested(true, steps).code() == Code::kTimeout);
   CHECK(steps == std::vector{1});
   CHECK(*unwrap(7) == 7);
+}
+
+TEST_CASE("the value of a temporary Result outlives it in a range-based for") {
+  std::string walked;
+  for (char c : text_or_error(false).value()) walked += c;
+  CHECK(walked == *text_or_error(false));
+  walked.clear();
+  for (char c : *text_or_error(false)) walked += c;
+  CHECK(walked == *text_or_error(false));
+  STATIC_REQUIRE(std::is_same_v<decltype(text_or_error(false).value()), std::string>);
+  STATIC_REQUIRE(std::is_same_v<decltype(*text_or_error(false)), std::string>);
 }
 
 TEST_CASE("codes are the C API's") {
