@@ -87,7 +87,9 @@ class AllReduce {
     row.transport = plan.transport;
     row.channels = plan.channels;
     row.predicted_ns = plan.predicted_ns;
-    if (options_.out_of_place) row.out_of_place = run_placement({send_.data(), recv_.data(), count, datatype, op}, pattern);
+    if (options_.out_of_place) {
+      row.out_of_place = run_placement({send_.data(), recv_.data(), count, datatype, op}, pattern);
+    }
     if (options_.in_place) row.in_place = run_placement({recv_.data(), recv_.data(), count, datatype, op}, pattern);
     return row;
   }
@@ -107,7 +109,8 @@ class AllReduce {
     return placement;
   }
 
-  // One call on fresh inputs, compared element by element on every rank. Bytes changed around the buffers are counted apart.
+  // One call on fresh inputs, compared element by element on every rank. Bytes changed around the
+  // buffers are counted apart.
   uint64_t count_wrong(const Call& call, uint64_t size, const Pattern& pattern) {
     uint64_t seed = ++seed_;
     bool in_place = call.send == call.recv;

@@ -80,7 +80,9 @@ std::vector<RankInfo> Communicator::introduce() {
   ::gethostname(mine[rank_].host, sizeof mine[rank_].host - 1);
   all_reduce(mine.data(), all.data(), all.size() * sizeof(Card), TUTTI_UINT8, TUTTI_SUM);
   std::vector<RankInfo> ranks;
-  for (const Card& card : all) ranks.push_back({card.pid, std::string(card.host, ::strnlen(card.host, sizeof card.host))});
+  for (const Card& card : all) {
+    ranks.push_back({card.pid, std::string(card.host, ::strnlen(card.host, sizeof card.host))});
+  }
   return ranks;
 }
 

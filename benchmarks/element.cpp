@@ -39,7 +39,8 @@ uint16_t to_float16(float value) {
   float magnitude = std::fabs(value);
   if (magnitude == 0) return sign;
   int exponent = std::max(std::ilogb(magnitude), -14);
-  // The default rounding mode is to nearest even; a mantissa that rounds up to 2048 carries into the exponent, as it should.
+  // The default rounding mode is to nearest even; a mantissa that rounds up to 2048 carries into
+  // the exponent, as it should.
   auto mantissa = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
   return static_cast<uint16_t>(sign + ((exponent + 14) << 10) + mantissa);
 }

@@ -39,7 +39,8 @@ using Bits = uint64_t;
 // `value` must be exact in the type; floats may be fractional.
 Bits encode(tutti_datatype_t datatype, int64_t value);
 Bits encode_power_of_two(tutti_datatype_t datatype, int exponent, bool negative);
-// sum / divisor as tutti_op_t defines it: integers truncate towards zero, 16-bit floats divide in float32 and round once.
+// sum / divisor as tutti_op_t defines it: integers truncate towards zero, 16-bit floats divide
+// in float32 and round once.
 Bits encode_quotient(tutti_datatype_t datatype, int64_t sum, int divisor);
 
 }  // namespace tutti::bench

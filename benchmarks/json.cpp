@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 Json placement_json(const std::optional<Placement>& placement) {
   if (!placement) return nullptr;
   const Timing& timing = placement->timing;
-  Json json = {{"iterations", timing.iterations}, {"time_us", timing.mean_us},        {"min_us", timing.min_us},
-               {"median_us", timing.median_us},   {"max_us", timing.max_us},          {"algbw_gbps", placement->algbw_gbps},
+  Json json = {{"iterations", timing.iterations},    {"time_us", timing.mean_us}, {"min_us", timing.min_us},
+               {"median_us", timing.median_us},      {"max_us", timing.max_us},   {"algbw_gbps", placement->algbw_gbps},
                {"busbw_gbps", placement->busbw_gbps}};
   json["wrong"] = placement->wrong ? Json(*placement->wrong) : Json(nullptr);
   return json;

@@ -20,7 +20,9 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-void run(Communicator& comm, const Call& call) { comm.all_reduce(call.send, call.recv, call.count, call.datatype, call.op); }
+void run(Communicator& comm, const Call& call) {
+  comm.all_reduce(call.send, call.recv, call.count, call.datatype, call.op);
+}
 
 // The time of the slowest rank's later warm-up calls; the first one also prepares the call. 0 without warm-up.
 double warm_up(Communicator& comm, const Call& call, const Options& options) {

@@ -16,7 +16,8 @@ struct Call {
   tutti_op_t op;
 };
 
-// Microseconds of one call, each figure first taken on every rank and then joined over the ranks as Options::average says.
+// Microseconds of one call, each figure first taken on every rank and then joined over the ranks
+// as Options::average says.
 struct Timing {
   int iterations = 0;
   double mean_us = 0;

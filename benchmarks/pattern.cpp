@@ -30,8 +30,8 @@ std::vector<int64_t> magnitudes(std::vector<int64_t> values) {
   return values;
 }
 
-// Random integers in [-largest, largest] ([0, largest] unless `is_signed`) of which any `ranks` neighbours have magnitudes
-// that add up to at most `limit`. With more ranks than fit, most of them are 0.
+// Random integers in [-largest, largest] ([0, largest] unless `is_signed`) of which any `ranks` neighbours have
+// magnitudes that add up to at most `limit`. With more ranks than fit, most of them are 0.
 std::vector<int64_t> bounded_values(size_t count, int ranks, int64_t largest, int64_t limit, bool is_signed) {
   Random random(kTableSeed);
   for (uint64_t one_in = 1;; one_in *= 2) {
@@ -115,7 +115,8 @@ void Pattern::fill(void* buffer, uint64_t count, int rank, uint64_t seed) const 
   });
 }
 
-uint64_t Pattern::differences(const Table& table, uint64_t rotation, const void* buffer, uint64_t count, uint64_t seed) const {
+uint64_t Pattern::differences(const Table& table, uint64_t rotation, const void* buffer, uint64_t count,
+                              uint64_t seed) const {
   return with_width(type_.size_bytes, [&]<typename Element>(Element) {
     const auto* elements = static_cast<const Element*>(buffer);
     uint64_t wrong = 0;

@@ -41,10 +41,11 @@ std::string header_text(const Run& run) {
   std::string step = options.step_factor > 1 ? fmt::format("{:g}(factor)", options.step_factor)
                                              : fmt::format("{}(bytes)", options.step_bytes);
   std::string text = fmt::format(
-      "# tutti {}.{}.{} all_reduce, {} ranks, minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} validation: {}\n"
+      "# tutti {}.{}.{} all_reduce, {} ranks, minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} "
+      "validation: {}\n"
       "# memory: {}, time: {}{}\n#\n",
-      TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, run.ranks.size(), options.min_bytes, options.max_bytes,
-      step, options.warmup, iterations_text(options), options.checks,
+      TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, run.ranks.size(), options.min_bytes,
+      options.max_bytes, step, options.warmup, iterations_text(options), options.checks,
       options.memory == MemoryKind::kMalloc ? "malloc" : "tutti_mem_alloc", average_name(options.average),
       options.blocking ? ", ranks meet before every call" : "");
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
@@ -53,8 +54,10 @@ std::string header_text(const Run& run) {
   text += fmt::format("#\n#{:>12} {:>12} {:>9} {:>6}  {:^31}   {:>19}\n", "", "", "", "", "out-of-place", "in-place");
   std::string columns = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
   std::string units = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
-  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}  algorithm/transport\n", "size", "count", "type", "redop", columns, columns);
-  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}\n", "(B)", "(elements)", "", "", units, units.substr(0, units.size() - 7));
+  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}  algorithm/transport\n", "size", "count", "type", "redop",
+                      columns, columns);
+  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}\n", "(B)", "(elements)", "", "", units,
+                      units.substr(0, units.size() - 7));
   return text;
 }
 
@@ -71,9 +74,9 @@ std::string footer_text(const Run& run) {
       "# Avg bus bandwidth    : {:.4g} GB/s\n",
       summary.out_of_bounds, summary.out_of_bounds ? "FAILED" : "OK", summary.average_busbw_gbps);
   if (summary.memcpy_bytes == 0) return text;
-  return text + fmt::format(
-      "# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: a measure for algbw in memory\n",
-      summary.memcpy_gbps, run.ranks.size(), summary.memcpy_bytes);
+  return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "
+                            "a measure for algbw in memory\n",
+                            summary.memcpy_gbps, run.ranks.size(), summary.memcpy_bytes);
 }
 
 }  // namespace tutti::bench

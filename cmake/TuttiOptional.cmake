@@ -15,7 +15,8 @@ if(NOT TUTTI_CUDA STREQUAL "OFF")
   elseif(TUTTI_CUDA STREQUAL "AUTO")
     set(TUTTI_CUDA_SUMMARY "no nvcc found")
   else()
-    message(FATAL_ERROR "TUTTI_CUDA=ON, but no nvcc was found: install the CUDA toolkit, set CUDA_HOME, or leave TUTTI_CUDA=AUTO.")
+    message(FATAL_ERROR
+      "TUTTI_CUDA=ON, but no nvcc was found: install the CUDA toolkit, set CUDA_HOME, or leave TUTTI_CUDA=AUTO.")
   endif()
 endif()
 
@@ -38,6 +39,7 @@ if(NOT TUTTI_VERBS STREQUAL "OFF")
   elseif(TUTTI_VERBS STREQUAL "AUTO")
     set(TUTTI_VERBS_SUMMARY "no libibverbs headers found")
   else()
-    message(FATAL_ERROR "TUTTI_VERBS=ON, but infiniband/verbs.h was not found: install libibverbs-dev, or leave TUTTI_VERBS=AUTO.")
+    message(FATAL_ERROR
+      "TUTTI_VERBS=ON, but infiniband/verbs.h was not found: install libibverbs-dev, or leave TUTTI_VERBS=AUTO.")
   endif()
 endif()

@@ -54,7 +54,8 @@ if(TUTTI_SANITIZE)
   add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${TUTTI_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(-Wno-maybe-uninitialized) # false alarms where sanitizers keep GCC from seeing through std::optional
+    # False alarms where sanitizers keep GCC from seeing through std::optional.
+    add_compile_options(-Wno-maybe-uninitialized)
   endif()
   if(TUTTI_SANITIZE MATCHES undefined)
     add_compile_options(-fno-sanitize-recover=undefined)

@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* kFooter =
     "Without --ranks it uses the ranks of the launcher that started it (tutti run, mpirun, mpiexec, srun, torchrun).\n"
-    "Time is the mean over the timed calls, joined over the ranks (-a); algbw is a rank's bytes per time, busbw = algbw *\n"
-    "2(n-1)/n. Inputs are such that the result is exact in any order; #wrong counts elements that differ in any bit. The exit\n"
-    "status is 0 only when all results are right.\n"
+    "Time is the mean over the timed calls, joined over the ranks (-a); algbw is a rank's bytes per time, busbw =\n"
+    "algbw * 2(n-1)/n. Inputs are such that the result is exact in any order; #wrong counts elements that differ in\n"
+    "any bit. The exit status is 0 only when all results are right.\n"
     "\n"
     "Examples:\n"
     "  tutti bench all_reduce --ranks 4\n"
@@ -97,7 +97,9 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
     options.step_bytes = parse_size("-i", flags.step_bytes);
     if (!factor_given) options.step_factor = 1;
   }
-  if (options.step_factor <= 1 && options.step_bytes == 0) fail(kUsageError, "a factor (-f) of 1 needs a step in bytes (-i)");
+  if (options.step_factor <= 1 && options.step_bytes == 0) {
+    fail(kUsageError, "a factor (-f) of 1 needs a step in bytes (-i)");
+  }
   options.datatypes = parse_datatypes(flags.datatype);
   options.ops = parse_ops(flags.op);
   options.memory = flags.memory == "tutti" ? bench::MemoryKind::kTutti : bench::MemoryKind::kMalloc;
@@ -112,7 +114,9 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
 std::string own_path() {
   char path[PATH_MAX];
   ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-  if (size <= 0 || size == ssize_t{sizeof path}) fail(1, "cannot read /proc/self/exe; use `tutti run -n N tutti bench ...` instead");
+  if (size <= 0 || size == ssize_t{sizeof path}) {
+    fail(1, "cannot read /proc/self/exe; use `tutti run -n N tutti bench ...` instead");
+  }
   return std::string(path, static_cast<size_t>(size));
 }
 
@@ -137,7 +141,8 @@ void add_size_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("-f,--stepfactor", flags.options.step_factor, "Multiply the size by this from row to row")
       ->check(CLI::Range(1.0, 1e6))
       ->option_text("FACTOR=4");
-  command->add_option("-i,--stepbytes", flags.step_bytes, "Add this from row to row, instead of -f")->option_text("SIZE");
+  command->add_option("-i,--stepbytes", flags.step_bytes, "Add this from row to row, instead of -f")
+      ->option_text("SIZE");
 }
 
 void add_call_flags(CLI::App* command, BenchFlags& flags) {
@@ -174,7 +179,8 @@ void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--seconds", flags.options.seconds, "Most time for the timed calls of one size and placement")
       ->check(CLI::Range(0.001, 1e6))
       ->option_text("SECONDS=1");
-  command->add_option("--json", flags.options.json_file, "Write the results, with min, median and max, to this file too")
+  command
+      ->add_option("--json", flags.options.json_file, "Write the results, with min, median and max, to this file too")
       ->option_text("FILE");
 }
 

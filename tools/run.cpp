@@ -10,9 +10,9 @@ namespace tutti::tool {
 namespace {
 
 constexpr const char* kFooter =
-    "Rank 0 reads this process's standard input. The exit status is 0 when every rank exits with 0, else the status of the\n"
-    "first rank that fails (128 + signal number), 124 after --timeout, 126 or 127 when COMMAND cannot be executed or found.\n"
-    "No process of the job outlives it.\n"
+    "Rank 0 reads this process's standard input. The exit status is 0 when every rank exits with 0, else the status\n"
+    "of the first rank that fails (128 + signal number), 124 after --timeout, 126 or 127 when COMMAND cannot be\n"
+    "executed or found. No process of the job outlives it.\n"
     "\n"
     "Examples:\n"
     "  tutti run -n 4 ./my_program --size 10\n"
@@ -41,9 +41,12 @@ void run(const CLI::App& command, RunFlags& flags) {
   job.command = command.remaining();
   bool own_dashes = job.command.empty() && !flags.after_dashes.empty();  // else they belong to the command
   job.command.insert(job.command.end(), flags.after_dashes.begin() + own_dashes, flags.after_dashes.end());
-  if (job.command.empty()) fail(kUsageError, "no command was given; for example `tutti run -n {} ./my_program`", job.ranks);
+  if (job.command.empty()) {
+    fail(kUsageError, "no command was given; for example `tutti run -n {} ./my_program`", job.ranks);
+  }
   if (!own_dashes && job.command.front().starts_with('-')) {
-    fail(kUsageError, "there is no option {}; `tutti run --help` lists them, and `--` comes before a command that begins with -",
+    fail(kUsageError,
+         "there is no option {}; `tutti run --help` lists them, and `--` comes before a command that begins with -",
          job.command.front());
   }
   check_assignments(job.environment);
@@ -59,7 +62,8 @@ void run(const CLI::App& command, RunFlags& flags) {
 void add_run(CLI::App& app, std::vector<std::string> after_dashes) {
   auto flags = std::make_shared<RunFlags>();
   flags->after_dashes = std::move(after_dashes);
-  CLI::App* command = app.add_subcommand("run", "Start local ranks of COMMAND: tutti run [OPTIONS] [--] COMMAND [ARGUMENTS...]");
+  CLI::App* command =
+      app.add_subcommand("run", "Start local ranks of COMMAND: tutti run [OPTIONS] [--] COMMAND [ARGUMENTS...]");
   command->prefix_command();
   command->add_option("-n,--ranks", flags->job.ranks, "Number of ranks")
       ->check(CLI::Range(1, kMaxLocalRanks))

@@ -1,5 +1,5 @@
-// What the subcommands of `tutti` share. Each subcommand is one add_*() that registers itself on the app; its callback ends
-// well by returning, and otherwise by fail() or exit_with().
+// What the subcommands of `tutti` share. Each subcommand is one add_*() that registers itself on the app; its callback
+// ends well by returning, and otherwise by fail() or exit_with().
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ inline constexpr int kTimedOut = 124;
 inline constexpr int kCannotExecute = 126;
 inline constexpr int kCommandNotFound = 127;
 
-// One sentence for the user and the process's exit status. main() prints "tutti SUBCOMMAND: sentence" on standard error.
+// One sentence for the user and the process's exit status. main() prints "tutti SUBCOMMAND:
+// sentence" on standard error.
 class Failure : public std::runtime_error {
  public:
   Failure(int status, const std::string& sentence) : std::runtime_error(sentence), status_(status) {}

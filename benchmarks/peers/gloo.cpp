@@ -1,5 +1,5 @@
-// Gloo over TCP on the loopback interface, as torch.distributed uses it. Arguments before run_loop()'s: rank, size, and an
-// empty folder in which the ranks meet.
+// Gloo over TCP on the loopback interface, as torch.distributed uses it. Arguments before run_loop()'s: rank, size, and
+// an empty folder in which the ranks meet.
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>

@@ -17,12 +17,12 @@ struct peer {
   void (*all_reduce)(void* state, const float* in, float* out, size_t count);
 };
 
-/* Measures every size, and prints "BYTES CALLS MICROSECONDS WRONG" lines on rank 0. Arguments, in order: seconds of timed calls per
- * size (a target), then the sizes in bytes. Returns the process's exit status.
+/* Measures every size, and prints "BYTES CALLS MICROSECONDS WRONG" lines on rank 0. Arguments, in order: seconds of
+ * timed calls per size (a target), then the sizes in bytes. Returns the process's exit status.
  *
  * Buffers are ordinary page-aligned malloc memory; the input is written before the calls are timed, the output is read
- * after each of them (one element of each page). Calls run back to back without a barrier; their number is the same on all
- * ranks; the time is the mean over the calls and then over the ranks. WRONG counts elements over all ranks. */
+ * after each of them (one element of each page). Calls run back to back without a barrier; their number is the same on
+ * all ranks; the time is the mean over the calls and then over the ranks. WRONG counts elements over all ranks. */
 int run_loop(const struct peer* peer, int argc, char** argv);
 
 #ifdef __cplusplus

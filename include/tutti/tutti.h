@@ -95,8 +95,8 @@ typedef struct tutti_config tutti_config_t;
 /* Makes a config that holds the environment's values. The caller owns it until tutti_config_destroy(). */
 TUTTI_API tutti_status_t tutti_config_create(tutti_config_t** config);
 
-/* Sets one option from text, for instance ("timeout_ms", "5000"). Errors: TUTTI_INVALID_ARGUMENT for an unknown name (the
- * sentence suggests the nearest one) or a value that does not parse. */
+/* Sets one option from text, for instance ("timeout_ms", "5000"). Errors: TUTTI_INVALID_ARGUMENT for an unknown name
+ * (the sentence suggests the nearest one) or a value that does not parse. */
 TUTTI_API tutti_status_t tutti_config_set(tutti_config_t* config, const char* name, const char* value);
 
 /* NULL is allowed. */
@@ -106,8 +106,8 @@ TUTTI_API void tutti_config_destroy(tutti_config_t* config);
 
 typedef struct tutti_comm tutti_comm_t;
 
-/* Carries the meeting address and the job secret (32 random bytes): give it only to the ranks of the job, over a channel
- * that only they can read. */
+/* Carries the meeting address and the job secret (32 random bytes): give it only to the ranks of the job, over a
+ * channel that only they can read. */
 typedef struct tutti_unique_id {
   uint8_t bytes[128];
 } tutti_unique_id_t;
@@ -116,17 +116,17 @@ typedef struct tutti_unique_id {
  * joined. Does not block. Errors: TUTTI_SYSTEM_ERROR when no socket can be opened. */
 TUTTI_API tutti_status_t tutti_get_unique_id(tutti_unique_id_t* id);
 
-/* Joins the communicator of `nranks` ranks named by `id` as `rank` (0 <= rank < nranks). Blocks until every rank has joined
- * or the deadline ("bootstrap_timeout_ms") passes; the error then names the missing ranks. On success the caller owns
- * *comm; on failure *comm is NULL and tutti_last_error(NULL) has the sentence. */
+/* Joins the communicator of `nranks` ranks named by `id` as `rank` (0 <= rank < nranks). Blocks until every rank has
+ * joined or the deadline ("bootstrap_timeout_ms") passes; the error then names the missing ranks. On success the caller
+ * owns *comm; on failure *comm is NULL and tutti_last_error(NULL) has the sentence. */
 TUTTI_API tutti_status_t tutti_comm_init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, int rank);
 
 /* The same with options; `config` may be NULL and is copied. */
-TUTTI_API tutti_status_t tutti_comm_init_rank_config(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, int rank,
-                                                     const tutti_config_t* config);
+TUTTI_API tutti_status_t tutti_comm_init_rank_config(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id,
+                                                     int rank, const tutti_config_t* config);
 
-/* Joins the communicator of all processes that this process's launcher started: `tutti run`, torchrun, Open MPI's mpirun,
- * MPICH's mpiexec (hydra), srun; a process started by none of them is a communicator of one rank. Blocks like
+/* Joins the communicator of all processes that this process's launcher started: `tutti run`, torchrun, Open MPI's
+ * mpirun, MPICH's mpiexec (hydra), srun; a process started by none of them is a communicator of one rank. Blocks like
  * tutti_comm_init_rank(). `config` may be NULL. */
 TUTTI_API tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti_config_t* config);
 
@@ -146,8 +146,8 @@ TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
  * allowed. Blocks like tutti_comm_finalize(). */
 TUTTI_API tutti_status_t tutti_comm_destroy(tutti_comm_t* comm);
 
-/* Makes every running and later call of this communicator return TUTTI_ABORTED promptly, here and on the other ranks. Any
- * thread; idempotent; does not block. `comm` stays valid until tutti_comm_destroy(). */
+/* Makes every running and later call of this communicator return TUTTI_ABORTED promptly, here and on the other ranks.
+ * Any thread; idempotent; does not block. `comm` stays valid until tutti_comm_destroy(). */
 TUTTI_API tutti_status_t tutti_comm_abort(tutti_comm_t* comm);
 
 /* The sentence of the communicator's last error, or with NULL of the calling thread's last failed call that had no
@@ -168,8 +168,8 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 /* A call that was started and not yet waited for. */
 typedef struct tutti_request tutti_request_t;
 
-/* One call, in full. Zero the struct, set `struct_size = sizeof(tutti_call_t)`, then the fields that matter: fields that a
- * newer library adds at the end are then zero, which always means "the default". */
+/* One call, in full. Zero the struct, set `struct_size = sizeof(tutti_call_t)`, then the fields that matter: fields
+ * that a newer library adds at the end are then zero, which always means "the default". */
 typedef struct tutti_call {
   size_t struct_size;
   tutti_collective_t collective;
@@ -196,9 +196,10 @@ TUTTI_API tutti_status_t tutti_wait(tutti_request_t** request);
  * call's status. */
 TUTTI_API tutti_status_t tutti_test(tutti_request_t** request, int* done);
 
-/* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's recv_buffer, with
- * identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused. 16-bit floats accumulate
- * in float32. Blocks until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
+/* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's
+ * recv_buffer, with identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused.
+ * 16-bit floats accumulate in float32. Blocks until the result is in recv_buffer and send_buffer may be reused.
+ * `stream`: NULL for host buffers. */
 TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
                                           tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
                                           tutti_stream_t stream);

@@ -23,19 +23,20 @@ TUTTI_API tutti_status_t tutti_options_text(char** text);
 /* The facts of this host (an Inventory). Reads the live machine. Does not block on other ranks. */
 TUTTI_API tutti_status_t tutti_inventory_text(tutti_format_t format, char** text);
 
-/* The Topology of `nranks` ranks on this host, as a communicator of them would see it; with `topology_file` the Topology or
- * recorded Inventory in that file instead (nranks = 0: as many as the file has). Errors name the file, line and reason. */
+/* The Topology of `nranks` ranks on this host, as a communicator of them would see it; with `topology_file` the
+ * Topology or recorded Inventory in that file instead (nranks = 0: as many as the file has). Errors name the
+ * file, line and reason. */
 TUTTI_API tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text);
 
-/* Records this host in a file that stands in for it anywhere as a `topology_file`: `path` is replaced if it exists. Does not
- * block. The file holds host and interface names, addresses and hardware facts. */
+/* Records this host in a file that stands in for it anywhere as a `topology_file`: `path` is replaced if it exists.
+ * Does not block. The file holds host and interface names, addresses and hardware facts. */
 TUTTI_API tutti_status_t tutti_topology_capture(const char* path);
 
 /* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
- * communicators (option "calibration"). `only_if_missing` 1: not when figures are stored already. Blocks about 0.2 s, in a
- * process that others do not disturb; at most 10 s while another process calibrates. `text` may be NULL; else it gets the
- * host's facts with the figures. Errors: TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when the file cannot
- * be written. */
+ * communicators (option "calibration"). `only_if_missing` 1: not when figures are stored already. Blocks about 0.2 s,
+ * in a process that others do not disturb; at most 10 s while another process calibrates. `text` may be NULL; else it
+ * gets the host's facts with the figures. Errors: TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when
+ * the file cannot be written. */
 TUTTI_API tutti_status_t tutti_calibrate(int only_if_missing, tutti_format_t format, char** text);
 
 /* The Topology that all ranks of `comm` agreed on. */
@@ -55,14 +56,14 @@ typedef struct tutti_plan_query {
   int32_t steps;             /* 1: the steps of every rank */
 } tutti_plan_query_t;
 
-/* The choice, its predicted time and the reason. Options of the environment (algorithm, channels, slice_bytes, transport) count
- * as for a communicator. Blocks at most for reading files. Errors: unknown names suggest the nearest; an algorithm that cannot
- * run here says why. */
+/* The choice, its predicted time and the reason. Options of the environment (algorithm, channels, slice_bytes,
+ * transport) count as for a communicator. Blocks at most for reading files. Errors: unknown names suggest the nearest;
+ * an algorithm that cannot run here says why. */
 TUTTI_API tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_format_t format, char** text);
 
-/* Whether the Plan in the file `path` (docs/plans.md) is right: it is parsed, validated, and checked on symbolic values with
- * every permission that it claims. On success *text describes it for people, with `steps` 1 step by step. Errors name the
- * file, line and reason, or the rank and step that is wrong. */
+/* Whether the Plan in the file `path` (docs/plans.md) is right: it is parsed, validated, and checked on symbolic values
+ * with every permission that it claims. On success *text describes it for people, with `steps` 1 step by step. Errors
+ * name the file, line and reason, or the rank and step that is wrong. */
 TUTTI_API tutti_status_t tutti_plan_check_file(const char* path, int steps, char** text);
 
 /* What `comm` runs for a call of `count` elements: filled in place, strings have static or communicator lifetime. */

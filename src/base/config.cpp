@@ -27,7 +27,8 @@ struct Option {
   std::variant<TextField, NumberField> field;
   int64_t least = 0;  // of a number
   int64_t most = 0;
-  std::array<std::string_view, 4> choices = {};  // of a text; none: anything. An option whose default is "" also takes "".
+  // Of a text; none: anything. An option whose default is "" also takes "".
+  std::array<std::string_view, 4> choices = {};
 };
 
 constexpr int64_t kMaxRanks = 1 << 20;
@@ -36,8 +37,8 @@ constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 30;
 constexpr std::array kOptions = {
     Option{{"rank", "", "this process's rank, when no launcher says it"}, &Config::rank, -1, kMaxRanks - 1},
     Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks},
-    Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"}, &Config::id_fd,
-           -1, 1 << 20},
+    Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"},
+           &Config::id_fd, -1, 1 << 20},
     Option{{"address", "", "host:port where rank 0 listens, for ranks on several hosts"}, &Config::address},
     Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
            &Config::secret_file},
@@ -47,14 +48,16 @@ constexpr std::array kOptions = {
            &Config::interface},
     Option{{"algorithm", "", "run this algorithm; empty: the planner chooses"}, &Config::algorithm},
     Option{{"channels", "", "parallel channels of a plan; 0: the planner chooses"}, &Config::channels, 0, 64},
-    Option{{"slice_bytes", "bytes", "size of one pipelined piece; 0: the planner chooses"}, &Config::slice_bytes, 0, 1 << 28},
+    Option{{"slice_bytes", "bytes", "size of one pipelined piece; 0: the planner chooses"},
+           &Config::slice_bytes, 0, 1 << 28},
     Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
     Option{{"plan_file", "", "run the Plan in this file instead of choosing one"}, &Config::plan_file},
     Option{{"spin_us", "us", "how long a wait spins; -1: chosen by ranks and cores"}, &Config::spin_us, -1, 1'000'000},
-    Option{{"yield_us", "us", "how long a wait yields before it sleeps; -1: chosen by ranks and cores"}, &Config::yield_us, -1,
-           1'000'000},
-    Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"}, &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
+    Option{{"yield_us", "us", "how long a wait yields before it sleeps; -1: chosen by ranks and cores"},
+           &Config::yield_us, -1, 1'000'000},
+    Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"},
+           &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
     Option{{"timeout_ms", "ms", "deadline of one call"}, &Config::timeout_ms, 1, kMaxTimeoutMs},
     Option{{"log", "", "what is said on standard error"}, &Config::log, 0, 0, {"error", "warn", "info", "debug"}},
     Option{{"calibration", "", "file with this host's measured costs; \"off\": defaults, no measurement"},
@@ -161,8 +164,9 @@ Result<Config> Config::from_environment() {
   set_log_level(config.log);
   for (std::string_view variable : unknown) {
     auto near = nearest_option(lower(variable.substr(kPrefix.size())));
-    log_warn_once("environment variable {} is no option of tutti and has no effect{}", variable,
-                  near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean {}?", variable_name(near)));
+    std::string hint = near.empty() ? "; `tutti options` lists them"
+                                    : fmt::format("; did you mean {}?", variable_name(near));
+    log_warn_once("environment variable {} is no option of tutti and has no effect{}", variable, hint);
   }
   return config;
 }
@@ -191,7 +195,8 @@ std::string accepted_values(std::string_view name) {
 
 std::string variable_name(std::string_view option) {
   std::string name = "TUTTI_";
-  std::transform(option.begin(), option.end(), std::back_inserter(name), [](unsigned char c) { return std::toupper(c); });
+  std::transform(option.begin(), option.end(), std::back_inserter(name),
+                 [](unsigned char c) { return std::toupper(c); });
   return name;
 }
 

@@ -1,5 +1,5 @@
-// All options of tutti, in one place. Each is a TUTTI_* variable and a name for tutti_config_set(). The table in config.cpp
-// is what `tutti options` and docs/options.md show. This is the only file that reads the environment.
+// All options of tutti, in one place. Each is a TUTTI_* variable and a name for tutti_config_set(). The table in
+// config.cpp is what `tutti options` and docs/options.md show. This is the only file that reads the environment.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace tutti {
 
 struct Config {
-  // Who this process is and where the others are. `tutti run` sets these; set by hand, they start ranks without a launcher.
+  // Who this process is and where the others are. Set by `tutti run`, or by hand to start ranks without a launcher.
   int64_t rank = -1;
   int64_t size = -1;
   int64_t id_fd = -1;               // inherited fd that holds the 128-byte unique id
@@ -45,10 +45,11 @@ struct Config {
 
   friend bool operator==(const Config&, const Config&) = default;
 
-  // Defaults overlaid with the environment. An unknown TUTTI_* variable is a warning with the nearest name; a value that does
-  // not parse is an error that names the variable.
+  // Defaults overlaid with the environment. An unknown TUTTI_* variable is a warning with the nearest name; a value
+  // that does not parse is an error that names the variable.
   static Result<Config> from_environment();
-  // One option by name ("timeout_ms"). Errors: unknown name (suggests the nearest), value does not parse or is out of range.
+  // One option by name ("timeout_ms"). Errors: unknown name (suggests the nearest), value does not
+  // parse or is out of range.
   Status set(std::string_view name, std::string_view value);
 };
 

@@ -14,7 +14,9 @@ void Mapping::unmap() {
 Result<Mapping> Mapping::create(int fd, size_t size_bytes) {
   if (size_bytes == 0) return Mapping();
   void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (address == MAP_FAILED) return system_error(errno, fmt::format("cannot map {} bytes of shared memory", size_bytes));
+  if (address == MAP_FAILED) {
+    return system_error(errno, fmt::format("cannot map {} bytes of shared memory", size_bytes));
+  }
   return Mapping({static_cast<std::byte*>(address), size_bytes});
 }
 

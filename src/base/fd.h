@@ -64,8 +64,8 @@ class Mapping {
   std::span<std::byte> memory_;
 };
 
-// An anonymous shared-memory file of `size_bytes` zero bytes (memfd: nothing in /dev/shm), close-on-exec, sealed to its size.
-// `name` shows in /proc/PID/maps.
+// An anonymous shared-memory file of `size_bytes` zero bytes (memfd: nothing in /dev/shm), close-on-exec, sealed to its
+// size. `name` shows in /proc/PID/maps.
 Result<Fd> create_memfd(const char* name, size_t size_bytes);
 
 }  // namespace tutti

@@ -12,7 +12,8 @@ Status system_error(int errno_value, std::string_view what) {
 }
 
 void check_failed(const char* file, int line, const char* condition) noexcept {
-  std::fprintf(stderr, "[tutti] internal error at %s:%d: '%s' does not hold; please report this\n", file, line, condition);
+  std::fprintf(stderr, "[tutti] internal error at %s:%d: '%s' does not hold; please report this\n", file, line,
+               condition);
   std::abort();
 }
 

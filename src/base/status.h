@@ -1,5 +1,5 @@
-// Errors as values. Status says what went wrong and where; Result<T> is a T or a Status. Nothing in tutti throws across a
-// boundary of its own: a failing function returns one of these, and TUTTI_TRY passes it on.
+// Errors as values. Status says what went wrong and where; Result<T> is a T or a Status. Nothing in tutti throws across
+// a boundary of its own: a failing function returns one of these, and TUTTI_TRY passes it on.
 #pragma once
 
 #include <fmt/format.h>
@@ -41,7 +41,8 @@ struct ErrorPlace {
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
-  Status(Code code, std::string message) : detail_(std::make_unique<Detail>(Detail{code, std::move(message), ErrorPlace{}})) {
+  Status(Code code, std::string message)
+      : detail_(std::make_unique<Detail>(Detail{code, std::move(message), ErrorPlace{}})) {
     TUTTI_CHECK(code != Code::kOk);
   }
   Status(const Status& other) : detail_(other.detail_ ? std::make_unique<Detail>(*other.detail_) : nullptr) {}
@@ -88,8 +89,9 @@ Status system_error(int errno_value, std::string_view what);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                             // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) { TUTTI_CHECK(!status_.ok()); }  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) { TUTTI_CHECK(!status_.ok()); }
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }

@@ -63,6 +63,8 @@ std::optional<Datatype> parse_datatype(std::string_view name) {
   return found == kDatatypes.end() ? std::nullopt : std::optional(found->datatype);
 }
 std::optional<ReduceOp> parse_reduce_op(std::string_view name) { return parse_index<ReduceOp>(kOps, name); }
-std::optional<Collective> parse_collective(std::string_view name) { return parse_index<Collective>(kCollectives, name); }
+std::optional<Collective> parse_collective(std::string_view name) {
+  return parse_index<Collective>(kCollectives, name);
+}
 
 }  // namespace tutti

@@ -48,9 +48,9 @@ class ControlPlane {
   virtual std::span<const std::byte> token() const = 0;
   virtual uint64_t job() const = 0;
 
-  // Everyone's bytes in rank order (sizes may differ, at most 1 MiB each). Collective; only before start(). `what` is for
-  // the error: "waiting for the topology of ranks 3, 5". After a passed deadline the ranks that came take half a second
-  // to find out who did not.
+  // Everyone's bytes in rank order (sizes may differ, at most 1 MiB each). Collective; only before start(). `what` is
+  // for the error: "waiting for the topology of ranks 3, 5". After a passed deadline the ranks that came take half a
+  // second to find out who did not.
   virtual Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine, std::string_view what,
                                                                  Deadline deadline) = 0;
 

@@ -54,9 +54,10 @@ class OverlayControlPlane final : public ControlPlane {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& problem) {
-      return error(Code::kSystem,
-                   "cannot start the control plane's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",
-                   problem.what());
+      return error(
+          Code::kSystem,
+          "cannot start the control plane's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",
+          problem.what());
     }
     return {};
   }

@@ -13,8 +13,8 @@ namespace tutti::bootstrap {
 // A job secret, a token, or a key derived from one.
 using Secret = std::array<std::byte, 32>;
 
-// OpenSSL otherwise takes itself down when main() returns or exit() is called, under the feet of threads that still use it.
-// Has an effect only before the process uses OpenSSL for the first time.
+// OpenSSL otherwise takes itself down when main() returns or exit() is called, under the feet of threads that still use
+// it. Has an effect only before the process uses OpenSSL for the first time.
 void keep_crypto_until_the_end();
 
 Status random_bytes(std::span<std::byte> out);

@@ -24,7 +24,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(const UniqueId& id, std::v
   try {
     rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { server->run(); });
   } catch (const std::system_error& problem) {
-    return error(Code::kSystem, "cannot start the meeting point's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",
+    return error(Code::kSystem,
+                 "cannot start the meeting point's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",
                  problem.what());
   }
   return rendezvous;

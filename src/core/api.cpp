@@ -1,5 +1,5 @@
-// The C entry points of tutti.h: arguments are checked, exceptions of the standard library become a Status, and sentences are
-// kept for tutti_last_error(). Nothing else happens here.
+// The C entry points of tutti.h: arguments are checked, exceptions of the standard library become a Status, and
+// sentences are kept for tutti_last_error(). Nothing else happens here.
 #include <algorithm>
 #include <cstring>
 
@@ -33,8 +33,8 @@ Status init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, i
   *comm = nullptr;
   if (id == nullptr && nranks != 1) return null_argument("tutti_comm_init_rank", "id");
   if (nranks < 1 || rank < 0 || rank >= nranks) {
-    return error(Code::kInvalidArgument, "tutti_comm_init_rank: rank {} of {} ranks does not exist; ranks are 0 to nranks - 1",
-                 rank, nranks);
+    return error(Code::kInvalidArgument,
+                 "tutti_comm_init_rank: rank {} of {} ranks does not exist; ranks are 0 to nranks - 1", rank, nranks);
   }
   Config options = TUTTI_TRY(config_or_environment(config));
   JoinInfo info;
@@ -58,19 +58,26 @@ Result<CallArguments> arguments_of(const tutti_call_t* call) {
   if (call == nullptr) return null_argument("tutti_start", "call");
   tutti_call_t full{};
   if (call->struct_size < offsetof(tutti_call_t, count) + sizeof(call->count)) {
-    return error(Code::kInvalidArgument, "tutti_start: set call.struct_size to sizeof(tutti_call_t); it is {}", call->struct_size);
+    return error(Code::kInvalidArgument, "tutti_start: set call.struct_size to sizeof(tutti_call_t); it is {}",
+                 call->struct_size);
   }
   std::memcpy(&full, call, std::min(call->struct_size, sizeof full));
   auto* bytes = reinterpret_cast<const char*>(call);
-  if (call->struct_size > sizeof full && std::any_of(bytes + sizeof full, bytes + call->struct_size, [](char b) { return b != 0; })) {
-    return error(Code::kInvalidArgument, "tutti_start: the call sets fields that this version of tutti ({}) does not know",
-                 TUTTI_VERSION);
+  if (call->struct_size > sizeof full &&
+      std::any_of(bytes + sizeof full, bytes + call->struct_size, [](char b) { return b != 0; })) {
+    return error(Code::kInvalidArgument,
+                 "tutti_start: the call sets fields that this version of tutti ({}) does not know", TUTTI_VERSION);
   }
-  if (full.flags != 0) return error(Code::kInvalidArgument, "tutti_start: flags {:#x} are not known; set 0", full.flags);
+  if (full.flags != 0) {
+    return error(Code::kInvalidArgument, "tutti_start: flags {:#x} are not known; set 0", full.flags);
+  }
   if (full.stream != nullptr) {
-    return error(Code::kInvalidArgument, "tutti_start: host buffers take no stream; pass NULL (device buffers are not supported)");
+    return error(Code::kInvalidArgument,
+                 "tutti_start: host buffers take no stream; pass NULL (device buffers are not supported)");
   }
-  if (full.timeout_ms < 0) return error(Code::kInvalidArgument, "tutti_start: timeout_ms {} is negative", full.timeout_ms);
+  if (full.timeout_ms < 0) {
+    return error(Code::kInvalidArgument, "tutti_start: timeout_ms {} is negative", full.timeout_ms);
+  }
   return CallArguments{.collective = full.collective,
                        .datatype = full.datatype,
                        .op = full.op,
@@ -170,13 +177,17 @@ tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti
 }
 
 tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank) {
-  if (comm == nullptr || rank == nullptr) return report(null_argument("tutti_comm_rank", comm == nullptr ? "comm" : "rank"));
+  if (comm == nullptr || rank == nullptr) {
+    return report(null_argument("tutti_comm_rank", comm == nullptr ? "comm" : "rank"));
+  }
   *rank = comm->communicator->rank();
   return TUTTI_SUCCESS;
 }
 
 tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size) {
-  if (comm == nullptr || size == nullptr) return report(null_argument("tutti_comm_size", comm == nullptr ? "comm" : "size"));
+  if (comm == nullptr || size == nullptr) {
+    return report(null_argument("tutti_comm_size", comm == nullptr ? "comm" : "size"));
+  }
   *size = comm->communicator->nranks();
   return TUTTI_SUCCESS;
 }
@@ -268,8 +279,9 @@ tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint
   }));
 }
 
-tutti_status_t tutti_all_reduce_start(const void* send_buffer, void* recv_buffer, uint64_t count, tutti_datatype_t datatype,
-                                      tutti_op_t op, tutti_comm_t* comm, tutti_stream_t stream, tutti_request_t** request) {
+tutti_status_t tutti_all_reduce_start(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                      tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                      tutti_stream_t stream, tutti_request_t** request) {
   tutti_call_t call = all_reduce_call(send_buffer, recv_buffer, count, datatype, op, stream);
   return tutti_start(comm, &call, request);
 }

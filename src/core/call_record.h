@@ -1,4 +1,5 @@
-// CallRecord: which call a rank is in. Its signature travels in every message; the record itself is told to ranks that ask.
+// CallRecord: which call a rank is in. Its signature travels in every message; the record itself
+// is told to ranks that ask.
 #pragma once
 
 #include <array>
@@ -36,7 +37,8 @@ struct CallRecord {
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
 };
 
-// The record of the current call, written by the thread that runs it and read by any thread without making that one wait.
+// The record of the current call, written by the thread that runs it and read by any thread
+// without making that one wait.
 class PublishedRecord {
  public:
   void publish(const CallRecord& record);

@@ -19,7 +19,8 @@ Facts facts_from(const Json& json, std::string* inventory_text) {
   facts.rank.pid = json.at("pid").get<int64_t>();
   for (const Json& entry : json.at("transports")) {
     auto address = entry.at("address").get_binary();
-    TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size()), entry.at("arena").get<uint32_t>()};
+    TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size()),
+                             entry.at("arena").get<uint32_t>()};
     std::transform(address.begin(), address.end(), transport.address.begin(), [](uint8_t b) { return std::byte{b}; });
     facts.transports.push_back(std::move(transport));
   }
@@ -36,10 +37,12 @@ Status check_agreement(const std::vector<Facts>& all) {
     if (other == first) continue;
     for (size_t i = 0; i < first.size() && i < other.size(); ++i) {
       if (first[i] == other[i]) continue;
-      return error(Code::kInvalidUsage, "ranks differ: {} is '{}' on rank 0 and '{}' on rank {}; set it alike on all ranks",
+      return error(Code::kInvalidUsage,
+                   "ranks differ: {} is '{}' on rank 0 and '{}' on rank {}; set it alike on all ranks",
                    variable_name(first[i].first), first[i].second, other[i].second, rank);
     }
-    return error(Code::kInvalidUsage, "ranks differ: rank {} knows other options than rank 0; run one version of tutti", rank);
+    return error(Code::kInvalidUsage, "ranks differ: rank {} knows other options than rank 0; run one version of tutti",
+                 rank);
   }
   return {};
 }
@@ -77,8 +80,8 @@ Result<std::vector<Facts>> decode_all(std::span<const std::vector<std::byte>> by
     try {
       all.push_back(facts_from(Json::from_cbor(as_text(bytes[rank])), &inventory));
     } catch (const Json::exception& failure) {
-      return error(Code::kRemote, "the facts of rank {} are malformed ({}); do all ranks run one version of tutti?", rank,
-                   failure.what());
+      return error(Code::kRemote, "the facts of rank {} are malformed ({}); do all ranks run one version of tutti?",
+                   rank, failure.what());
     }
     auto found = parsed.find(inventory);
     if (found == parsed.end()) found = parsed.emplace(inventory, TUTTI_TRY(parse_inventory(inventory))).first;

@@ -33,8 +33,8 @@ std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& 
 
 std::vector<std::byte> encode(const Facts& facts);
 
-// Everyone's facts in rank order. Errors: malformed bytes of a rank; ranks whose options differ (names two ranks, the option
-// and both values).
+// Everyone's facts in rank order. Errors: malformed bytes of a rank; ranks whose options differ (names two ranks, the
+// option and both values).
 Result<std::vector<Facts>> decode_all(std::span<const std::vector<std::byte>> bytes);
 
 }  // namespace tutti

@@ -29,7 +29,8 @@ Status MemoryRegistry::free(void* pointer) {
   std::unique_lock lock(mutex_);
   auto found = allocations_.find(reinterpret_cast<uintptr_t>(pointer));
   if (found == allocations_.end()) {
-    return error(Code::kInvalidArgument, "tutti_mem_free: {} did not come from tutti_mem_alloc, or was freed already", pointer);
+    return error(Code::kInvalidArgument, "tutti_mem_free: {} did not come from tutti_mem_alloc, or was freed already",
+                 pointer);
   }
   MemoryRegion region = region_of(found->second);
   for (auto& [owner, forget] : listeners_) forget(region);

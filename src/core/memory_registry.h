@@ -28,7 +28,8 @@ struct MemoryRegion {
 class MemoryRegistry {
  public:
   Result<void*> allocate(size_t size_bytes);
-  // Tells the listeners, then lets go of the memory, which lives until the last of them has. Errors: `pointer` is not the start of an allocation.
+  // Tells the listeners, then lets go of the memory, which lives until the last of them has. Errors: `pointer` is not
+  // the start of an allocation.
   Status free(void* pointer);
 
   // The allocation that holds all of [data, data + size_bytes), if there is one.

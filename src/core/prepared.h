@@ -33,8 +33,8 @@ class PlanCache {
   // `topology` and `layout` outlive the cache.
   PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout);
 
-  // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or asks for
-  // more channels or larger slices than the streams have.
+  // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or
+  // asks for more channels or larger slices than the streams have.
   Status use(Plan plan);
 
   // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
@@ -54,7 +54,8 @@ class PlanCache {
   Prepared* last_ = nullptr;
 };
 
-// Reads a Plan file and proves it for streams of `slots` slots. Errors: file, line and reason; what is wrong with the plan.
+// Reads a Plan file and proves it for streams of `slots` slots. Errors: file, line and reason;
+// what is wrong with the plan.
 Result<Plan> read_plan_file(const std::string& path, int slots);
 
 }  // namespace tutti

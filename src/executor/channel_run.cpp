@@ -107,7 +107,8 @@ Result<bool> ChannelRun::run_wait(const Op& op, uint64_t slice) {
   return true;
 }
 
-Status ChannelRun::check_message(Peer& from, const Line& line, const Message& message, const Op& op, uint64_t slice) const {
+Status ChannelRun::check_message(Peer& from, const Line& line, const Message& message, const Op& op,
+                                 uint64_t slice) const {
   if (line.words[1] != call_->signature) {
     return error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
         .at({.rank = -1, .peer = from.rank(), .link = {}});
@@ -115,7 +116,9 @@ Status ChannelRun::check_message(Peer& from, const Line& line, const Message& me
   uint64_t most = call_->shape->slice_bytes;
   bool fits = message.size_bytes <= (message.kind == MessageKind::kInline ? kInlineBytes : most) &&
               (op.into == kNoChunk || message.size_bytes == output_piece(op.into, slice).size());
-  if (fits && message.kind <= MessageKind::kDirect && (message.kind != MessageKind::kDirect || op.into != kNoChunk)) return {};
+  if (fits && message.kind <= MessageKind::kDirect && (message.kind != MessageKind::kDirect || op.into != kNoChunk)) {
+    return {};
+  }
   return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
                static_cast<int>(message.kind), message.size_bytes)
       .at({.rank = -1, .peer = from.rank(), .link = {}});

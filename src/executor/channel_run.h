@@ -1,4 +1,5 @@
-// ChannelRun: the interpreter. Walks one channel's Program for one Call; resumable, never blocks. The only state machine.
+// ChannelRun: the interpreter. Walks one channel's Program for one Call; resumable, never
+// blocks. The only state machine.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The computing and sending half of the interpreter: one kCompute gathers its sources, decides for every message how the value
-// gets there with the fewest copies, lets the kernel store to all places at once, and sends.
+// The computing and sending half of the interpreter: one kCompute gathers its sources, decides for every message how
+// the value gets there with the fewest copies, lets the kernel store to all places at once, and sends.
 #include <algorithm>
 
 #include "executor/channel_run.h"
@@ -40,7 +40,8 @@ Status ChannelRun::gather(const Op& op, uint64_t slice) {
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     Value value = TUTTI_TRY(value_of(program_->operands[op.sources.first + i], slice));
     if (i > 0 && value.size_bytes != value_bytes_) {
-      return error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_, value.size_bytes);
+      return error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_,
+                   value.size_bytes);
     }
     value_bytes_ = value.size_bytes;
     sources_.push_back(value.data);

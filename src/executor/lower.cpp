@@ -74,7 +74,8 @@ class SectionLowering {
 
   // One op sends at most one message to a peer: it needs a slot for each.
   bool puts_to(int peer, size_t begin, size_t end) const {
-    return std::any_of(steps_.begin() + begin, steps_.begin() + end, [&](const Step& step) { return step.peer == peer; });
+    return std::any_of(steps_.begin() + begin, steps_.begin() + end,
+                       [&](const Step& step) { return step.peer == peer; });
   }
 
   bool is_put_like(size_t i, uint8_t lag) const { return steps_[i].kind == StepKind::kPut && steps_[i].lag == lag; }
@@ -95,8 +96,8 @@ class SectionLowering {
     return false;
   }
 
-  // The last step that reads the arrival of the Wait at `i`; `i` itself when none does; steps_.size() when it cannot be told
-  // because steps of another lag read it (it is then released by the stream's next Wait).
+  // The last step that reads the arrival of the Wait at `i`; `i` itself when none does; steps_.size() when it cannot be
+  // told because steps of another lag read it (it is then released by the stream's next Wait).
   size_t last_use(size_t i) const {
     Place place = arrival(steps_[i].peer);
     size_t last = i;

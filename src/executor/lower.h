@@ -1,7 +1,7 @@
 // lower: the only place where a Plan's steps turn into what a rank does.
 //
-// It fuses a Copy or Reduce with the Puts of its result (so the result is stored straight into messages), drops temps that only
-// travel, and finds where each arrival is read for the last time (so its slot is freed at once).
+// It fuses a Copy or Reduce with the Puts of its result (so the result is stored straight into messages), drops temps
+// that only travel, and finds where each arrival is read for the last time (so its slot is freed at once).
 #pragma once
 
 #include "executor/program.h"

@@ -1,6 +1,7 @@
-// How a message of a stream looks in its 64-byte line (transports/transport.h): word 0 is the message's number from 1, word 1
-// the signature of the call it belongs to, word 2 kind and size. The rest is a small payload, or where the payload lies and
-// where this rank's output lies. So every message carries the call's header, and a receiver that reads a line knows all of it.
+// How a message of a stream looks in its 64-byte line (transports/transport.h): word 0 is the message's number from 1,
+// word 1 the signature of the call it belongs to, word 2 kind and size. The rest is a small payload, or where the
+// payload lies and where this rank's output lies. So every message carries the call's header, and a receiver that
+// reads a line knows all of it.
 #pragma once
 
 #include <atomic>

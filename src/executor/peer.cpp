@@ -9,8 +9,14 @@ Line& line_at(std::span<std::byte> arena, uint64_t offset) { return *reinterpret
 
 }  // namespace
 
-Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena)
-    : self_(self), link_(link), layout_(layout), arena_(arena), remote_arena_(remote_arena), needs_poll_(link.needs_poll()) {
+Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena,
+           const RemoteMemory& remote_arena)
+    : self_(self),
+      link_(link),
+      layout_(layout),
+      arena_(arena),
+      remote_arena_(remote_arena),
+      needs_poll_(link.needs_poll()) {
   TUTTI_CHECK(arena.size() >= layout.arena_bytes() && remote_arena.size_bytes >= layout.arena_bytes());
   if (!mapped()) mirror_.resize(layout.channels * layout.slots * layout.slot_stride());
   for (int channel = 0; channel < layout.channels; ++channel) {

@@ -25,8 +25,8 @@ class SendStream {
   bool references_released() const { return freed() >= referenced_; }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else its mirror here.
   std::byte* slot();
-  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds without a slot;
-  // for kSlot on a mapped link it must be slot(). kFull: nothing happened.
+  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds
+  // without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
   Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload);
 
  private:
@@ -53,8 +53,8 @@ class RecvStream {
   bool holding() const { return taken_ > released_; }
   const std::byte* payload() const { return payload_; }
   uint64_t size_bytes() const { return size_bytes_; }
-  // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is told at once; otherwise in
-  // batches. What a full link does not take is told by Peer::poll().
+  // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is told at once; otherwise
+  // in batches. What a full link does not take is told by Peer::poll().
   void release();
   // Tells the sender what is due. Does nothing when nothing is.
   void tell();
@@ -83,8 +83,8 @@ class Peer {
   SendStream& send_stream(int channel) { return *sends_[channel]; }
   RecvStream& recv_stream(int channel) { return *recvs_[channel]; }
 
-  // Moves the link forward. What breaks it is kept: an error only for those who still need this peer, since a rank that has
-  // done its part may leave while others are busy with each other.
+  // Moves the link forward. What breaks it is kept: an error only for those who still need this peer, since a rank that
+  // has done its part may leave while others are busy with each other.
   void poll();
   const Status& broken() const { return broken_; }
   // Whether every sender has heard of what it waits for.

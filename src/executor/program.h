@@ -1,5 +1,5 @@
-// Program: one rank's part of a Plan on one channel, lowered to flat tables that the interpreter walks. It knows neither count
-// nor addresses; those bind at call time, so one Program serves every call of its size class.
+// Program: one rank's part of a Plan on one channel, lowered to flat tables that the interpreter walks. It knows
+// neither count nor addresses; those bind at call time, so one Program serves every call of its size class.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Operand {
   int32_t index = 0;  // chunk, temp id, or peer of an arrival
 };
 
-// One message that a kCompute sends: the value that the op computes. When that value also lies in a chunk of the caller's
-// input or output, `source` says where, so that the message may refer to it instead of carrying it.
+// One message that a kCompute sends: the value that the op computes. When that value also lies in a chunk of the
+// caller's input or output, `source` says where, so that the message may refer to it instead of carrying it.
 struct Send {
   int32_t peer = 0;
   int32_t into = kNoChunk;

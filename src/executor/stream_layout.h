@@ -1,5 +1,5 @@
-// Where streams lie in a rank's arena: the memory that it shares with its peers. The same on all ranks. Pages that no message
-// touches are never backed by memory.
+// Where streams lie in a rank's arena: the memory that it shares with its peers. The same on all ranks. Pages that no
+// message touches are never backed by memory.
 #pragma once
 
 #include <cstdint>

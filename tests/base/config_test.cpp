@@ -30,7 +30,8 @@ const std::vector<Range> kRanges = {
     {"bootstrap_timeout_ms", 1, 2'592'000'000},
     {"timeout_ms", 1, 2'592'000'000},
 };
-const std::vector<std::string> kFreeTexts = {"address", "secret_file", "interface", "algorithm", "plan_file", "calibration"};
+const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
+                                             "algorithm", "plan_file",   "calibration"};
 
 std::string error_of(const Status& status) {
   REQUIRE_FALSE(status.ok());
@@ -59,8 +60,8 @@ TEST_CASE("every number is accepted on its bounds and refused beyond them") {
 }
 
 TEST_CASE("what is no whole number is refused") {
-  for (const char* text : {"", " 5", "5 ", "5.0", "0x10", "five", "1e3", "5KB", "5T", "K", "-", "+5", "99999999999999999999",
-                           "9223372036854775807G", "-1K"}) {
+  for (const char* text : {"", " 5", "5 ", "5.0", "0x10", "five", "1e3", "5KB", "5T", "K", "-", "+5",
+                           "99999999999999999999", "9223372036854775807G", "-1K"}) {
     INFO("'" << text << "'");
     Config config;
     CHECK_FALSE(config.set("slot_bytes", text).ok());
@@ -70,7 +71,8 @@ TEST_CASE("what is no whole number is refused") {
 
 TEST_CASE("sizes take binary suffixes in either case") {
   Config config;
-  for (auto [text, value] : {std::pair{"64K", 65536}, {"64k", 65536}, {"2M", 2 << 20}, {"2m", 2 << 20}, {"8192", 8192}}) {
+  for (auto [text, value] :
+       {std::pair{"64K", 65536}, {"64k", 65536}, {"2M", 2 << 20}, {"2m", 2 << 20}, {"8192", 8192}}) {
     REQUIRE(config.set("slot_bytes", text).ok());
     CHECK(config.slot_bytes == value);
   }
@@ -99,7 +101,8 @@ TEST_CASE("a choice takes its words only, and the empty text where that is the d
 
 TEST_CASE("an unknown name is refused with the nearest one") {
   Config config;
-  CHECK_THAT(error_of(config.set("time_out_ms", "1")), Contains("'time_out_ms'") && Contains("did you mean 'timeout_ms'"));
+  CHECK_THAT(error_of(config.set("time_out_ms", "1")),
+             Contains("'time_out_ms'") && Contains("did you mean 'timeout_ms'"));
   CHECK_THAT(error_of(config.set("Rank", "1")), Contains("did you mean 'rank'"));
   CHECK_THAT(error_of(config.set("completely_different", "1")), Contains("`tutti options`"));
   CHECK_THAT(error_of(config.set("", "1")), Contains("`tutti options`"));

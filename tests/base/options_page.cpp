@@ -15,8 +15,8 @@ std::string page() {
   std::string text =
       "# Options\n\n"
       "Every option is an environment variable, and a name for `tutti_config_set()`, which wins over the environment.\n"
-      "Sizes take K, M and G (powers of 1024). An unknown `TUTTI_*` variable is a warning; a value that is not accepted\n"
-      "is an error. This page is made from the table in `src/base/config.cpp`.\n\n"
+      "Sizes take K, M and G (powers of 1024). An unknown `TUTTI_*` variable is a warning; a value that is not "
+      "accepted\nis an error. This page is made from the table in `src/base/config.cpp`.\n\n"
       "| variable | name | default | accepts | meaning |\n"
       "|---|---|---|---|---|\n";
   const tutti::Config defaults;

@@ -55,8 +55,8 @@ TEST_CASE("wrong calls are refused and leave the communicator working") {
   OneRank one;
   float in[4] = {1, 2, 3, 4}, out[4] = {};
   auto call = [&](const void* send, void* recv, uint64_t count, int datatype, int op, void* stream) {
-    return tutti_all_reduce(send, recv, count, static_cast<tutti_datatype_t>(datatype), static_cast<tutti_op_t>(op), one.comm,
-                            stream);
+    return tutti_all_reduce(send, recv, count, static_cast<tutti_datatype_t>(datatype), static_cast<tutti_op_t>(op),
+                            one.comm, stream);
   };
   CHECK(call(nullptr, out, 4, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(std::string(tutti_last_error(one.comm)) == "all_reduce: send_buffer is NULL");

@@ -31,7 +31,8 @@ TEST_CASE("ranks that disagree about a call are all told both sides") {
       auto said = with_ranks(3, {{"transport", transport}, {"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
         std::string first = reduce(comm, 10, TUTTI_FLOAT32, TUTTI_SUM);
         if (!first.empty()) return "the good call failed: " + first;
-        return rank == 1 ? reduce(comm, other.count, other.datatype, other.op) : reduce(comm, 64, TUTTI_FLOAT32, TUTTI_SUM);
+        return rank == 1 ? reduce(comm, other.count, other.datatype, other.op)
+                         : reduce(comm, 64, TUTTI_FLOAT32, TUTTI_SUM);
       });
       for (const std::string& sentence : said) {
         INFO(transport << ": " << sentence);
@@ -60,16 +61,17 @@ TEST_CASE("a rank that does not call is named when the deadline passes") {
 }
 
 TEST_CASE("a request that nobody waits for fails at its deadline too") {
-  auto said = with_ranks(2, {{"timeout_ms", "300"}, {"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
-    std::string first = reduce(comm, 5, TUTTI_FLOAT32, TUTTI_SUM);
-    if (!first.empty()) return first;
-    float value = 0;
-    tutti_request_t* request = nullptr;
-    if (rank == 0) tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
-    while (tutti_comm_status(comm) == TUTTI_SUCCESS) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (rank == 0) tutti_wait(&request);
-    return tutti_last_error(comm);
-  });
+  auto said =
+      with_ranks(2, {{"timeout_ms", "300"}, {"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+        std::string first = reduce(comm, 5, TUTTI_FLOAT32, TUTTI_SUM);
+        if (!first.empty()) return first;
+        float value = 0;
+        tutti_request_t* request = nullptr;
+        if (rank == 0) tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+        while (tutti_comm_status(comm) == TUTTI_SUCCESS) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        if (rank == 0) tutti_wait(&request);
+        return tutti_last_error(comm);
+      });
   for (const std::string& sentence : said) {
     INFO(sentence);
     CHECK(contains(sentence, "rank 0 waits for rank 1, whose last call is all_reduce #1"));
@@ -123,7 +125,9 @@ TEST_CASE("ranks with different options do not join") {
       tutti_config_create(&config);
       tutti_config_set(config, "slots", rank == 0 ? "4" : "6");
       tutti_config_set(config, "calibration", "off");
-      if (tutti_comm_init_rank_config(&comm, 2, &id, rank, config) != TUTTI_SUCCESS) said[rank] = tutti_last_error(nullptr);
+      if (tutti_comm_init_rank_config(&comm, 2, &id, rank, config) != TUTTI_SUCCESS) {
+        said[rank] = tutti_last_error(nullptr);
+      }
       tutti_comm_destroy(comm);
       tutti_config_destroy(config);
     });

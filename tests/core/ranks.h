@@ -18,8 +18,8 @@ struct Outcome {
   std::string sentence;
 };
 
-// Makes a communicator on each of n threads, runs `body` with it, and destroys it. Gives what went wrong, by rank; `body`
-// gives "" or a sentence of its own.
+// Makes a communicator on each of n threads, runs `body` with it, and destroys it. Gives what went wrong, by rank;
+// `body` gives "" or a sentence of its own.
 inline std::vector<std::string> with_ranks(int nranks, const Options& options,
                                            const std::function<std::string(tutti_comm_t*, int rank)>& body) {
   tutti_unique_id_t id;
@@ -34,7 +34,9 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
       tutti_config_set(config, "calibration", "off");
       tutti_config_set(config, "bootstrap_timeout_ms", "20000");
       for (auto& [name, value] : options) {
-        if (tutti_config_set(config, name.c_str(), value.c_str()) != TUTTI_SUCCESS) wrong[rank] = tutti_last_error(nullptr);
+        if (tutti_config_set(config, name.c_str(), value.c_str()) != TUTTI_SUCCESS) {
+          wrong[rank] = tutti_last_error(nullptr);
+        }
       }
       if (tutti_comm_init_rank_config(&comm, nranks, &id, rank, config) == TUTTI_SUCCESS) {
         wrong[rank] += body(comm, rank);

@@ -13,7 +13,8 @@ Step wait(int peer, int into = kNoChunk, uint8_t lag = 0) {
   return {.kind = StepKind::kWait, .peer = peer, .into = into, .lag = lag};
 }
 Step combine(std::vector<Place> destinations, std::vector<Place> sources, uint8_t lag = 0) {
-  return {.kind = StepKind::kReduce, .lag = lag, .sources = std::move(sources), .destinations = std::move(destinations)};
+  return {
+      .kind = StepKind::kReduce, .lag = lag, .sources = std::move(sources), .destinations = std::move(destinations)};
 }
 RankPlan part_of(std::vector<Step> steps) { return {{Section{Repeat::kPerSlice, std::move(steps)}}}; }
 
@@ -28,7 +29,8 @@ TEST_CASE("a temp that only travels needs no storage") {
 }
 
 TEST_CASE("a temp that is read again is stored") {
-  Program program = lower(part_of({combine({temp(7)}, {input(0), input(1)}), put(2, temp(7)), combine({output(0)}, {temp(7), input(2)})}));
+  Program program = lower(
+      part_of({combine({temp(7)}, {input(0), input(1)}), put(2, temp(7)), combine({output(0)}, {temp(7), input(2)})}));
   REQUIRE(program.ops.size() == 2);
   CHECK(program.ops[0].destinations.count == 1);
   CHECK(program.temps == 1);
@@ -54,8 +56,8 @@ TEST_CASE("puts of another lag do not fuse") {
 }
 
 TEST_CASE("an arrival is released where it is read for the last time") {
-  Program program = lower(part_of({wait(1), combine({temp(0)}, {input(0), arrival(1)}), combine({output(0)}, {temp(0), arrival(1)}),
-                                   wait(1, 0), wait(2)}));
+  Program program = lower(part_of({wait(1), combine({temp(0)}, {input(0), arrival(1)}),
+                                   combine({output(0)}, {temp(0), arrival(1)}), wait(1, 0), wait(2)}));
   REQUIRE(program.ops.size() == 5);
   CHECK(program.ops[1].releases.count == 0);
   REQUIRE(program.ops[2].releases.count == 1);

@@ -66,7 +66,9 @@ class Rank {
     std::sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
     for (int peer : order) {
       links_[peer] = transport_->open(peer);
-      while (TUTTI_TRY(links_[peer]->connect(all[peer]->transport_->address())) != Progress::kDone) std::this_thread::yield();
+      while (TUTTI_TRY(links_[peer]->connect(all[peer]->transport_->address())) != Progress::kDone) {
+        std::this_thread::yield();
+      }
       TUTTI_TRY(links_[peer]->share(*exported_));
       const RemoteMemory* remote = nullptr;
       uint64_t ignored = 0;

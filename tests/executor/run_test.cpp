@@ -136,7 +136,8 @@ void run_algorithm(const std::string& name, const Fabric& over, int nranks, int 
   Plan plan(shape, algorithm->generate);
   StreamLayout layout{.nranks = nranks, .channels = shape.channels, .slots = slots, .slot_bytes = shape.slice_bytes};
   Ranks ranks(layout, over.make);
-  for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{17}, uint64_t{1000}, uint64_t{4099}, uint64_t{20011}}) {
+  for (uint64_t count :
+       {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{17}, uint64_t{1000}, uint64_t{4099}, uint64_t{20011}}) {
     for (bool in_place : {false, true}) {
       for (Memory memory : {Memory::kOrdinary, Memory::kShared, Memory::kMixed}) {
         INFO(name << " over " << over.name << ", " << nranks << " ranks, " << slots << " slots, count " << count
@@ -151,7 +152,9 @@ void run_algorithm(const std::string& name, const Fabric& over, int nranks, int 
 
 TEST_CASE("every algorithm gives the sum on every rank over loopback") {
   for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3, 4, 5, 7, 8}) run_algorithm(std::string(algorithm->name), fabric("loopback"), nranks, 4, 1024);
+    for (int nranks : {2, 3, 4, 5, 7, 8}) {
+      run_algorithm(std::string(algorithm->name), fabric("loopback"), nranks, 4, 1024);
+    }
   }
 }
 

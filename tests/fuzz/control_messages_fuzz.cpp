@@ -1,5 +1,5 @@
-// The first byte chooses a message of the control plane; any bytes after it are refused, or decode to a value that encodes
-// and decodes to the same bytes again.
+// The first byte chooses a message of the control plane; any bytes after it are refused, or decode to a value that
+// encodes and decodes to the same bytes again.
 #include "bootstrap/messages.h"
 #include "fuzz/input.h"
 

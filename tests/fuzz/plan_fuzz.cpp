@@ -1,5 +1,5 @@
-// Any text is refused with a sentence or is a Plan that writes and reads back as itself; whatever Plan that is, validate()
-// comes to an end.
+// Any text is refused with a sentence or is a Plan that writes and reads back as itself; whatever Plan that is,
+// validate() comes to an end.
 #include "fuzz/input.h"
 #include "plan/text.h"
 #include "plan/validate.h"

@@ -1,6 +1,6 @@
-// The main() of a fuzz target that is built without libFuzzer: runs every file of the given corpus folders (or files), and
-// a fixed number of changed copies of each, always the same ones. It finds less than fuzzing does, but on every machine
-// and in every test run.
+// The main() of a fuzz target that is built without libFuzzer: runs every file of the given corpus folders (or files),
+// and a fixed number of changed copies of each, always the same ones. It finds less than fuzzing does, but on every
+// machine and in every test run.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// A TCP peer may send anything: it writes only where it may, and how its bytes were cut into pieces makes no difference.
-// The first byte of an input is the size of the pieces.
+// A TCP peer may send anything: it writes only where it may, and how its bytes were cut into pieces makes no
+// difference. The first byte of an input is the size of the pieces.
 #include <algorithm>
 #include <array>
 #include <cstring>

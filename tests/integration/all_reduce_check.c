@@ -1,6 +1,6 @@
-/* A rank that all-reduces every type with every operation at odd sizes, in place and not, on both kinds of memory, and compares
- * with a plain loop: all_reduce_check [LARGEST COUNT]. Ranks also compare their results bit for bit through a second
- * all-reduce. Exit status 0: all right. */
+/* A rank that all-reduces every type with every operation at odd sizes, in place and not, on both kinds of memory, and
+ * compares with a plain loop: all_reduce_check [LARGEST COUNT]. Ranks also compare their results bit for bit through a
+ * second all-reduce. Exit status 0: all right. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,15 +108,15 @@ static void check(tutti_status_t status, tutti_comm_t* comm, const char* what) {
 }
 
 /* One call; returns the number of wrong elements. */
-static size_t run(tutti_comm_t* comm, int rank, int nranks, tutti_datatype_t type, tutti_op_t op, size_t count, int in_place,
-                  void* in, void* out) {
+static size_t run(tutti_comm_t* comm, int rank, int nranks, tutti_datatype_t type, tutti_op_t op, size_t count,
+                  int in_place, void* in, void* out) {
   for (size_t i = 0; i < count; ++i) store(in_place ? out : in, i, type, value(rank, i, op));
   check(tutti_all_reduce(in_place ? out : in, out, count, type, op, comm, NULL), comm, "tutti_all_reduce");
   size_t wrong = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!right(load(out, i, type), expected(nranks, i, op), type, op) && wrong++ == 0) {
-      fprintf(stderr, "rank %d: type %d, op %d, count %zu%s: element %zu is %g and should be %g\n", rank, (int)type, (int)op, count,
-              in_place ? ", in place" : "", i, load(out, i, type), expected(nranks, i, op));
+      fprintf(stderr, "rank %d: type %d, op %d, count %zu%s: element %zu is %g and should be %g\n", rank, (int)type,
+              (int)op, count, in_place ? ", in place" : "", i, load(out, i, type), expected(nranks, i, op));
     }
   }
   return wrong;
@@ -154,7 +154,8 @@ int main(int argc, char** argv) {
           void* result = shared ? shared_out : out;
           wrong += run(comm, rank, nranks, kTypes[t], kOps[o], count, variant % 2, shared ? shared_in : in, result);
           if (count <= 1001 && !same_bits(comm, result, count * tutti_datatype_size(kTypes[t])) && wrong++ == 0) {
-            fprintf(stderr, "rank %d: results of type %d, op %d, count %zu differ between ranks\n", rank, (int)kTypes[t], (int)kOps[o], count);
+            fprintf(stderr, "rank %d: results of type %d, op %d, count %zu differ between ranks\n", rank,
+                    (int)kTypes[t], (int)kOps[o], count);
           }
         }
       }

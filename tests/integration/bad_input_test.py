@@ -44,7 +44,8 @@ class Joining(job.JobTest):
     def test_with_a_wrong_secret_is_told_to_both(self):
         shared = self.by_hand(2, **SOON)
         right, = self.ranks(BENCH, 2, shared, ranks=[0])
-        wrong, = self.ranks(BENCH, 2, {**shared, "TUTTI_SECRET_FILE": self.file("wrong", secrets.token_bytes(32))}, ranks=[1])
+        other = self.file("wrong", secrets.token_bytes(32))
+        wrong, = self.ranks(BENCH, 2, {**shared, "TUTTI_SECRET_FILE": other}, ranks=[1])
         self.check_refused(self.ended(wrong), r"the secret of this process is not the job's: check TUTTI_SECRET_FILE")
         end = self.ended(right)
         self.assertEqual(end.status, 1)
@@ -106,20 +107,23 @@ class Joining(job.JobTest):
                 started = [process for rank, value in enumerate(values)
                            for process in self.ranks(BENCH, 2, {**shared, name: value}, ranks=[rank])]
                 for process in started:
-                    self.check_refused(self.ended(process), f"{name} is '{values[0]}' on rank 0 and '{values[1]}' on rank 1")
+                    self.check_refused(self.ended(process),
+                                       f"{name} is '{values[0]}' on rank 0 and '{values[1]}' on rank 1")
 
 
 class Options(job.JobTest):
     def test_that_are_unknown_warn_with_the_nearest_name(self):
         end = self.run_command(BENCH, {"TUTTI_ALGORITM": "ring"})
         self.assertEqual(end.status, 0)
-        self.check_sentence(end.err, r"warning: environment variable TUTTI_ALGORITM is no option .* did you mean TUTTI_ALGORITHM\?")
+        self.check_sentence(end.err, r"warning: environment variable TUTTI_ALGORITM is no option .* "
+                                     r"did you mean TUTTI_ALGORITHM\?")
 
     def test_with_a_wrong_value_name_what_is_right(self):
         for name, value, sentence in (("TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS. must be a whole number from 1"),
                                       ("TUTTI_TRANSPORT", "udp", "must be shm, tcp or loopback, not 'udp'"),
                                       ("TUTTI_ALGORITHM", "rong", 'no algorithm is called "rong"; did you mean "ring"'),
-                                      ("TUTTI_INTERFACE", "eth99", 'TUTTI_INTERFACE is "eth99", but this host has only')):
+                                      ("TUTTI_INTERFACE", "eth99",
+                                       'TUTTI_INTERFACE is "eth99", but this host has only')):
             with self.subTest(name=name):
                 for process in self.ranks(BENCH, 2, self.by_hand(2, **{**SOON, name: value})):
                     end = self.ended(process)
@@ -127,8 +131,8 @@ class Options(job.JobTest):
                     self.check_sentence(end.err, sentence)
 
     def test_of_the_command_line_that_are_wrong_are_status_2_and_one_sentence(self):
-        for flags in (("--no-such-flag",), ("-b", "x"), ("-b", "2M", "-e", "1M"), ("-d", "float128"), ("-o", "xor"), ("-n", "-1"),
-                      ("--ranks", "0")):
+        for flags in (("--no-such-flag",), ("-b", "x"), ("-b", "2M", "-e", "1M"), ("-d", "float128"), ("-o", "xor"),
+                      ("-n", "-1"), ("--ranks", "0")):
             with self.subTest(flags=flags):
                 end = self.run_command([harness.TUTTI, "bench", "all_reduce", *flags])
                 self.assertEqual((end.status, end.out), (2, ""))
@@ -137,8 +141,8 @@ class Options(job.JobTest):
 
 class PlanFile(job.JobTest):
     def plan(self, ranks, algorithm):
-        end = self.run_command([harness.TUTTI, "plan", "all_reduce", "--ranks", ranks, "--algorithm", algorithm, "--steps",
-                                "--json"])
+        end = self.run_command([harness.TUTTI, "plan", "all_reduce", "--ranks", ranks, "--algorithm", algorithm,
+                                "--steps", "--json"])
         self.assertEqual((end.status, end.err), (0, ""))
         return json.loads(end.out)["plan"]
 
@@ -198,7 +202,7 @@ class Memory(job.JobTest):
         return ["sh", "-c", f'ulimit -v {limit_kib}; exec "$@"', "sh"]
 
     def check(self, memory, limits_kib):
-        """Ranks with these limits (None: no limit) end well, or with a sentence each; returns whether they ended well."""
+        """Ranks with these limits (None: none) end well, or with a sentence each; returns whether they ended well."""
         shared = self.by_hand(len(limits_kib), **SOON)
         started = [self.rank([*self.COMMAND, memory], {**shared, "TUTTI_RANK": str(rank)},
                              before=self.limited(limit) if limit else []) for rank, limit in enumerate(limits_kib)]

@@ -60,7 +60,8 @@ class JobTest(harness.ToolTest):
                 "TUTTI_SECRET_FILE": self.file("secret", secrets.token_bytes(32)), **variables}
 
     def rank(self, command, variables, before=()):
-        """Starts one process with more variables and the words before its command (`ip netns exec`); collects what it writes."""
+        """Starts one process with more variables and the words before its command (`ip netns exec`), and collects what
+        it writes."""
         process = subprocess.Popen([*before, *map(str, command)], env={**self.environment, **variables}, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for cleanup in (process.stdout.close, process.stderr.close, process.wait, process.kill):
@@ -68,7 +69,8 @@ class JobTest(harness.ToolTest):
         return process
 
     def ranks(self, command, size, variables, ranks=None):
-        return [self.rank(command, {**variables, "TUTTI_RANK": str(rank)}) for rank in (range(size) if ranks is None else ranks)]
+        return [self.rank(command, {**variables, "TUTTI_RANK": str(rank)})
+                for rank in (range(size) if ranks is None else ranks)]
 
     def ended(self, process):
         out, err = process.communicate(timeout=harness.LIMIT_S)
@@ -78,7 +80,7 @@ class JobTest(harness.ToolTest):
         return self.ended(self.rank(command, dict(variables)))
 
     def check_table(self, out, rows=None):
-        """That a table of `tutti bench` has rows and none has a wrong element; returns its "algorithm/transport" column."""
+        """That a table of `tutti bench` has rows and none has a wrong element; returns its last column."""
         lines = [re.sub(r"^\[\d+\] ", "", line).split() for line in out.splitlines()]
         found = [line for line in lines if len(line) == 13 and line[0].isdigit()]
         self.assertTrue(found, out)

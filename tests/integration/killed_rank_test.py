@@ -1,5 +1,5 @@
-"""Ranks that are killed in the middle of a call, in jobs that no launcher tidies up: the others say who died, end soon and
-leave nothing behind."""
+"""Ranks that are killed in the middle of a call, in jobs that no launcher tidies up: the others say who died, end soon
+and leave nothing behind."""
 
 import os
 import random

@@ -70,7 +70,8 @@ class ByHand(Launched):
     """The variables of launchers, without them."""
 
     def test_torchruns_variables(self):
-        shared = {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(job.free_port()),
+        shared = {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3",
+                  "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(job.free_port()),
                   "TORCHELASTIC_RUN_ID": str(uuid.uuid4()), "TORCHELASTIC_RESTART_COUNT": "0"}
         self.check_ranks(3, lambda rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
 

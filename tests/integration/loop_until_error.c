@@ -1,5 +1,5 @@
-/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti]. Prints "running" after the first call
- * and, once a call has failed, its sentence. Exit status: 3 after a failed call, 2 when it could not start. */
+/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti]. Prints "running" after the first
+ * call and, once a call has failed, its sentence. Exit status: 3 after a failed call, 2 when it could not start. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

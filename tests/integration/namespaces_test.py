@@ -12,7 +12,8 @@ BENCH = (harness.TUTTI, "bench", "all_reduce", "-b", "8", "-e", "512K", "-f", "1
 
 
 def ip(*arguments):
-    return subprocess.run(["ip", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=harness.LIMIT_S)
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          timeout=harness.LIMIT_S)
 
 
 class TwoHosts(job.JobTest):
@@ -26,8 +27,8 @@ class TwoHosts(job.JobTest):
             if made.returncode != 0:
                 self.skipTest(f"no privilege to make network namespaces: {made.stderr.strip()}")
             self.addCleanup(ip, "netns", "del", host)
-        self.configure("link", "add", "tutti0", "netns", self.hosts[0], "type", "veth", "peer", "name", "tutti0", "netns",
-                       self.hosts[1])
+        self.configure("link", "add", "tutti0", "netns", self.hosts[0], "type", "veth",
+                       "peer", "name", "tutti0", "netns", self.hosts[1])
         for number, host in enumerate(self.hosts, 1):
             # The first address is one that the other side does not reach.
             self.configure("-n", host, "addr", "add", f"10.79.0.{number}/32", "dev", "tutti0")
@@ -47,7 +48,8 @@ class TwoHosts(job.JobTest):
     def run_ranks(self, command, address="10.77.0.1:29500", **variables):
         """Two ranks on each side; returns how each ended."""
         shared = self.by_hand(4, address=address, **variables)
-        started = [self.rank(command, {**shared, "TUTTI_RANK": str(rank)}, before=("ip", "netns", "exec", self.hosts[rank // 2]))
+        started = [self.rank(command, {**shared, "TUTTI_RANK": str(rank)},
+                             before=("ip", "netns", "exec", self.hosts[rank // 2]))
                    for rank in range(4)]
         return [self.ended(process) for process in started]
 

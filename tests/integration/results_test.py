@@ -1,4 +1,4 @@
-"""Every type, operation and kind of memory at odd sizes, against a plain loop: by rank count, transport and algorithm."""
+"""Every type, operation and kind of memory at odd sizes against a plain loop: by rank count, transport, algorithm."""
 
 import job
 

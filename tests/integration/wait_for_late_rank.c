@@ -1,5 +1,5 @@
-/* Rank 1 enters the second all_reduce late: wait_for_late_rank MILLISECONDS. Every other rank prints the microseconds of
- * wall time and of this process's CPU time that the call took. */
+/* Rank 1 enters the second all_reduce late: wait_for_late_rank MILLISECONDS. Every other rank prints the microseconds
+ * of wall time and of this process's CPU time that the call took. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -15,7 +15,8 @@ static int64_t wall_us(void) {
 static int64_t cpu_us(void) {
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
-  return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+  return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+         usage.ru_stime.tv_usec;
 }
 
 static void check(tutti_status_t status, tutti_comm_t* comm) {

@@ -33,7 +33,8 @@ class Waiting(job.JobTest):
 class Oversubscribed(job.JobTest):
     def check(self, transport):
         cores = sorted(os.sched_getaffinity(0))[:2]
-        done = self.tutti("run", "-n", 8, *BENCH, "--transport", transport, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        done = self.tutti("run", "-n", 8, *BENCH, "--transport", transport,
+                          preexec_fn=lambda: os.sched_setaffinity(0, cores))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.check_table(done.stdout, 1)
 

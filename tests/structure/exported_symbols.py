@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""libtutti.so exports what the public headers declare, and nothing else. Usage: exported_symbols.py NM LIBRARY HEADER..."""
+"""libtutti.so exports what the public headers declare, and nothing else.
+
+Usage: exported_symbols.py NM LIBRARY HEADER...
+"""
 
 import pathlib
 import re

@@ -93,7 +93,8 @@ def faults_of(root, path):
     if str(relative) != "src/base/config.cpp":
         for match in GETENV.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            yield f"{relative}:{line}: only src/base/config.cpp reads the environment; use environment() of base/config.h"
+            yield (f"{relative}:{line}: only src/base/config.cpp reads the environment; "
+                   "use environment() of base/config.h")
 
 
 def main():
@@ -106,7 +107,8 @@ def main():
     ]
     unknown = sorted({layer_of(f.relative_to(root)) or str(f.relative_to(root)) for f in files}
                      - set(ALLOWED) - {"core"})
-    faults = [f"{name}: no layer of that name; add it to ALLOWED" for name in unknown if not name.startswith("transports/")]
+    faults = [f"{name}: no layer of that name; add it to ALLOWED"
+              for name in unknown if not name.startswith("transports/")]
     for path in files:
         faults.extend(faults_of(root, path))
     print("\n".join(faults))

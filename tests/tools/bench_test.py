@@ -76,8 +76,8 @@ class Bench(ToolTest):
         self.assertIn("# Memory copy", done.stdout)
 
     def test_refuses_wrong_flags_with_one_sentence(self):
-        for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"], ["-f", 1],
-                          ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"]):
+        for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"],
+                          ["-f", 1], ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"]):
             done = self.bench("--ranks", 2, *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)

@@ -64,11 +64,13 @@ class Compare(unittest.TestCase):
     def test_says_what_is_not_installed(self):
         self.driver("tutti", "* 2")
         done, _ = self.compare()
-        for name in ("Open MPI is not installed", "MPICH is not installed", "Gloo is not installed", "torch cannot be imported"):
+        for name in ("Open MPI is not installed", "MPICH is not installed", "Gloo is not installed",
+                     "torch cannot be imported"):
             self.assertIn(f"left out: {name}", done.stdout)
 
     def test_leaves_a_library_out_that_fails_or_is_wrong_and_says_so(self):
-        for options, sentence in (({"wrong": 3}, "gave 3 wrong elements at 8 bytes"), ({"status": 4}, "ended with status 4")):
+        for options, sentence in (({"wrong": 3}, "gave 3 wrong elements at 8 bytes"),
+                                  ({"status": 4}, "ended with status 4")):
             self.driver("tutti", "* 2")
             self.gloo("+ 100", **options)
             done, _ = self.compare("--rounds", "1")

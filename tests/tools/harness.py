@@ -38,8 +38,8 @@ class ToolTest(unittest.TestCase):
     def start(self, *arguments, **options):
         """Starts the command; its standard output is a pipe."""
         options.setdefault("stdin", subprocess.DEVNULL)
-        process = subprocess.Popen([TUTTI, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=self.environment, **options)
+        process = subprocess.Popen([TUTTI, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=self.environment, **options)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)

@@ -34,7 +34,9 @@ Element combine(tutti_op_t op, Element a, Element b) {
 
 template <typename Element>
 Element divide(Element sum, int divisor) {
-  if constexpr (sizeof(Element) == 2) return static_cast<Element>(static_cast<float>(sum) / static_cast<float>(divisor));
+  if constexpr (sizeof(Element) == 2) {
+    return static_cast<Element>(static_cast<float>(sum) / static_cast<float>(divisor));
+  }
   return static_cast<Element>(sum / static_cast<Element>(divisor));
 }
 
@@ -46,7 +48,8 @@ uint8_t divide(uint8_t sum, int divisor) { return static_cast<uint8_t>(sum / div
 
 // Reduces [first, last) of every element's contributions, as one chain or as a tree.
 template <typename Element>
-Element reduce(tutti_op_t op, const std::vector<std::vector<Element>>& inputs, size_t i, size_t first, size_t last, bool tree) {
+Element reduce(tutti_op_t op, const std::vector<std::vector<Element>>& inputs, size_t i, size_t first, size_t last,
+               bool tree) {
   if (last - first == 1) return inputs[first][i];
   size_t middle = tree ? (first + last) / 2 : first + 1;
   return combine(op, reduce(op, inputs, i, middle, last, tree), reduce(op, inputs, i, first, middle, tree));

@@ -11,7 +11,7 @@ import time
 import harness
 from harness import ToolTest
 
-# A grandchild in a session of its own that ignores polite signals, told of by a line; the rank itself waits for SIGUSR1.
+# A grandchild in a session of its own that ignores polite signals, told of by a line; the rank waits for SIGUSR1.
 DAEMON = """
 import os, signal, sys, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -38,17 +38,20 @@ class Statuses(ToolTest):
     def test_is_the_failing_ranks_and_the_sentence_names_it(self):
         done = self.tutti("run", "-n", 3, "--", "sh", "-c", "test $TUTTI_RANK = 1 && exit 7; exec sleep 1000")
         self.assertEqual(done.returncode, 7)
-        self.assertRegex(done.stderr, r"^tutti run: rank 1 \(process \d+\) exited with status 7; ending the other 2 ranks\n$")
+        self.assertRegex(done.stderr,
+                         r"^tutti run: rank 1 \(process \d+\) exited with status 7; ending the other 2 ranks\n$")
 
     def test_is_128_and_the_number_of_the_signal_that_ended_a_rank(self):
         done = self.tutti("run", "-n", 2, "sh", "-c", "test $TUTTI_RANK = 0 && kill -KILL $$; exec sleep 1000")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL)
-        self.assertRegex(done.stderr, r"rank 0 \(process \d+\) was ended by signal 9 \(SIGKILL\); ending the other rank\n")
+        self.assertRegex(done.stderr,
+                         r"rank 0 \(process \d+\) was ended by signal 9 \(SIGKILL\); ending the other rank\n")
 
     def test_is_127_for_a_command_that_is_not_there(self):
         done = self.tutti("run", "-n", 4, "no-such-command")
         self.assertEqual(done.returncode, 127)
-        self.assertEqual(done.stderr, 'tutti run: there is no command "no-such-command"; give its path, or check PATH\n')
+        self.assertEqual(done.stderr,
+                         'tutti run: there is no command "no-such-command"; give its path, or check PATH\n')
 
     def test_is_126_for_a_file_that_cannot_be_executed(self):
         done = self.tutti("run", "/etc/passwd")
@@ -61,8 +64,8 @@ class Statuses(ToolTest):
         self.assertEqual(done.stderr, "tutti run: the job did not end within 0.2 s; ending it\n")
 
     def test_is_2_for_wrong_usage(self):
-        for arguments in (["run"], ["run", "-n", 0, "true"], ["run", "-n", "x", "true"], ["run", "--no-such-flag", "true"],
-                          ["run", "--env", "NOEQUALS", "true"], ["rum"], []):
+        for arguments in (["run"], ["run", "-n", 0, "true"], ["run", "-n", "x", "true"],
+                          ["run", "--no-such-flag", "true"], ["run", "--env", "NOEQUALS", "true"], ["rum"], []):
             done = self.tutti(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -84,7 +87,8 @@ class Ranks(ToolTest):
         self.assertEqual(done.stdout, "[0] b c||\n")
 
     def test_inherit_no_file_but_their_streams_and_the_id(self):
-        done = self.tutti("run", "-n", 2, "--no-prefix", sys.executable, "-c", "import os; print(os.listdir('/proc/self/fd'))")
+        done = self.tutti("run", "-n", 2, "--no-prefix", sys.executable, "-c",
+                          "import os; print(os.listdir('/proc/self/fd'))")
         for line in done.stdout.splitlines():
             files = set(eval(line))
             self.assertLessEqual({"0", "1", "2"}, files)
@@ -103,7 +107,8 @@ class Ranks(ToolTest):
 
     def test_may_be_jobs_themselves(self):
         done = self.tutti("run", "-n", 2, harness.TUTTI, "run", "-n", 2, "sh", "-c", "echo $TUTTI_RANK of $TUTTI_SIZE")
-        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] [0] 0 of 2", "[0] [1] 1 of 2", "[1] [0] 0 of 2", "[1] [1] 1 of 2"])
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         ["[0] [0] 0 of 2", "[0] [1] 1 of 2", "[1] [0] 0 of 2", "[1] [1] 1 of 2"])
 
 
 class Output(ToolTest):
@@ -117,7 +122,8 @@ class Output(ToolTest):
             self.assertEqual(self.tutti("run", *flag, "echo", "x").stdout, "x\n")
 
     def test_passes_the_commands_own_dashes_on(self):
-        self.assertEqual(self.tutti("run", "-n", 1, "--", "printf", "%s ", "-e", "-n", "--", "x").stdout, "[0] -e -n -- x \n")
+        done = self.tutti("run", "-n", 1, "--", "printf", "%s ", "-e", "-n", "--", "x")
+        self.assertEqual(done.stdout, "[0] -e -n -- x \n")
         self.assertEqual(self.tutti("run", "-n", 1, "echo", "a", "--", "--tag").stdout, "[0] a -- --tag\n")
 
     def test_of_64_ranks_keeps_every_line_whole_and_in_order(self):
@@ -167,7 +173,8 @@ class Signals(ToolTest):
         self.assertEqual(process.wait(harness.LIMIT_S), 0)
 
     def test_repeated_end_ranks_that_ignore_them(self):
-        process = self.start("run", "--grace", 0.1, "sh", "-c", "trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
+        process = self.start("run", "--grace", 0.1, "sh", "-c",
+                             "trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
         self.expect_lines(process, 1)
         for _ in range(3):
             process.send_signal(signal.SIGINT)
@@ -271,7 +278,8 @@ class Orphans(ToolTest):
         self.eventually(lambda: not self.living(), "every rank ends")
 
     def test_do_not_remain_when_a_rank_fails(self):
-        process = self.started(3, "--grace", 0.1, then="sys.exit(5 if os.environ['TUTTI_RANK'] == '2' else time.sleep(1000))")
+        process = self.started(3, "--grace", 0.1,
+                               then="sys.exit(5 if os.environ['TUTTI_RANK'] == '2' else time.sleep(1000))")
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.wait(harness.LIMIT_S), 5)
         self.assertEqual(self.living(), [])

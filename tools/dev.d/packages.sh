@@ -30,7 +30,8 @@ need_packages() {
     wanted+=(${packages_for[$purpose]-})
   done
   if ! command -v apt-get dpkg-query >/dev/null; then
-    echo "tools/dev: this is no Debian or Ubuntu, so nothing is installed; needed are (Debian's names): ${wanted[*]}" >&2
+    echo "tools/dev: this is no Debian or Ubuntu, so nothing is installed; needed are (Debian's names):" \
+      "${wanted[*]}" >&2
     return
   fi
   mapfile -t missing < <(missing_packages "${wanted[@]}")

@@ -5,8 +5,8 @@
 //              launcher is gone
 //       rank 0, rank 1, ...
 //
-// Both launcher and keeper are child subreapers and every rank dies with the keeper, so that no process outlives the job even
-// when one of the two is killed with SIGKILL.
+// Both launcher and keeper are child subreapers and every rank dies with the keeper, so that no process outlives the
+// job even when one of the two is killed with SIGKILL.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ struct Job {
   std::string name = "tutti run";        // begins every sentence on standard error
 };
 
-// Runs the job to its end and leaves no process of it behind. Returns 0 when every rank exited with 0, else the status of
-// the first rank that failed (128 + signal number if a signal ended it), 124 after the timeout, or 126 or 127 when the
-// command cannot be executed or is not found. Says on standard error what failed. Throws Failure when the job cannot start.
+// Runs the job to its end and leaves no process of it behind. Returns 0 when every rank exited with 0, else the
+// status of the first rank that failed (128 + signal number if a signal ended it), 124 after the timeout, or 126
+// or 127 when the command cannot be executed or is not found. Says on standard error what failed. Throws Failure
+// when the job cannot start.
 //
 // Changes this process for good (signal mask, subreaper): call it last.
 int run_job(const Job& job);

@@ -105,8 +105,8 @@ class Keeper {
     if (!reap()) ::kill(self, SIGCHLD);
   }
 
-  // Collects everyone who has ended and reports the ranks among them. Several may have ended since the last look, in no known
-  // order: those that a signal ended come first, since the others' failures are more often the consequence.
+  // Collects everyone who has ended and reports the ranks among them. Several may have ended since the last look, in no
+  // known order: those that a signal ended come first, since the others' failures are more often the consequence.
   bool reap() {
     std::vector<Report> ended;
     int status = 0;

@@ -40,11 +40,12 @@ struct Report {
   int32_t status = 0;
 };
 
-// The keeper's whole life; `launcher` is its end of the socket. Losing the launcher ends every descendant. Never returns.
+// The keeper's whole life; `launcher` is its end of the socket. Losing the launcher ends every
+// descendant. Never returns.
 [[noreturn]] void run_keeper(const Job& job, const Inherited& inherited, Fd launcher, std::vector<RankOutput> outputs);
 
-// Ends every descendant of the calling process with SIGKILL and reaps it. Gives up after `limit_ms`, which only a process
-// stuck in the kernel or owned by another user can cause; returns whether nothing is left.
+// Ends every descendant of the calling process with SIGKILL and reaps it. Gives up after `limit_ms`, which only a
+// process stuck in the kernel or owned by another user can cause; returns whether nothing is left.
 bool kill_descendants(int64_t limit_ms);
 
 }  // namespace tutti::tool

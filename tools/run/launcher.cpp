@@ -51,8 +51,8 @@ int shell_status(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Blocks the signals that are to be passed on, so that they arrive through the descriptor that is returned. Those that this
-// process was told to ignore (nohup, background jobs of plain shells) stay ignored, here and in the ranks.
+// Blocks the signals that are to be passed on, so that they arrive through the descriptor that is returned. Those that
+// this process was told to ignore (nohup, background jobs of plain shells) stay ignored, here and in the ranks.
 Fd take_signals() {
   sigset_t taken;
   sigemptyset(&taken);
@@ -71,11 +71,13 @@ void allow_open_files(const Job& job, rlimit limit) {
   rlim_t needed = 4 * static_cast<rlim_t>(job.ranks) + 64;
   if (limit.rlim_cur >= needed) return;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < needed) {
-    fail(1, "{} ranks need {} open files, and the hard limit is {}; raise it (`ulimit -Hn`) or start fewer ranks", job.ranks,
-         needed, limit.rlim_max);
+    fail(1, "{} ranks need {} open files, and the hard limit is {}; raise it (`ulimit -Hn`) or start fewer ranks",
+         job.ranks, needed, limit.rlim_max);
   }
   limit.rlim_cur = needed;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) fail(1, "cannot raise the limit of open files: {}", std::strerror(errno));
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    fail(1, "cannot raise the limit of open files: {}", std::strerror(errno));
+  }
 }
 
 class Launcher {
@@ -159,7 +161,9 @@ class Launcher {
     for (const RankStream& stream : streams_) {
       watched_.push_back({stream.to().full() ? -1 : stream.fd(), POLLIN, 0});
     }
-    if (::poll(watched_.data(), watched_.size(), wait_ms()) < 0 && errno != EINTR) fail_for_system("wait for the ranks");
+    if (::poll(watched_.data(), watched_.size(), wait_ms()) < 0 && errno != EINTR) {
+      fail_for_system("wait for the ranks");
+    }
     if (watched_[0].revents) pass_signals_on();
     if (watched_[2].revents) write_some(output_);
     if (watched_[3].revents) write_some(error_);
@@ -244,8 +248,9 @@ class Launcher {
         pids_[report.rank] = report.pid;
         break;
       case Report::kStartFailed:
-        end_job(1, fmt::format("cannot start rank {}: {}; start fewer ranks or raise the limit of processes (`ulimit -u`)",
-                               report.rank, std::strerror(report.status)));
+        end_job(1,
+                fmt::format("cannot start rank {}: {}; start fewer ranks or raise the limit of processes (`ulimit -u`)",
+                            report.rank, std::strerror(report.status)));
         break;
       case Report::kExecFailed:
         refuse_command(report.status);
@@ -261,7 +266,8 @@ class Launcher {
 
   void refuse_command(int error) {
     if (error == ENOENT) {
-      end_job(kCommandNotFound, fmt::format("there is no command \"{}\"; give its path, or check PATH", job_.command[0]));
+      end_job(kCommandNotFound,
+              fmt::format("there is no command \"{}\"; give its path, or check PATH", job_.command[0]));
     } else {
       end_job(kCannotExecute, fmt::format("cannot execute \"{}\": {}", job_.command[0], std::strerror(error)));
     }
@@ -272,7 +278,9 @@ class Launcher {
     ++exited_;
     if (shell_status(wait_status) != 0) {
       int left = job_.ranks - exited_;
-      std::string rest = left == 0 ? "" : left == 1 ? "; ending the other rank" : fmt::format("; ending the other {} ranks", left);
+      std::string rest = left == 0   ? ""
+                         : left == 1 ? "; ending the other rank"
+                                     : fmt::format("; ending the other {} ranks", left);
       end_job(shell_status(wait_status),
               fmt::format("rank {} (process {}) {}{}", rank, pids_[rank], describe_end(wait_status), rest));
     } else if (exited_ == job_.ranks) {

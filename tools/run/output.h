@@ -8,8 +8,8 @@
 
 namespace tutti::tool {
 
-// Text on its way to one descriptor. Writing never blocks, though the descriptor may be blocking: its file is shared with
-// other processes, so its flags are not ours to change.
+// Text on its way to one descriptor. Writing never blocks, though the descriptor may be blocking: its file is shared
+// with other processes, so its flags are not ours to change.
 class OutputQueue {
  public:
   explicit OutputQueue(int fd);
@@ -45,8 +45,8 @@ class RankStream {
   int fd() const { return pipe_.get(); }
   bool open() const { return bool(pipe_); }
   OutputQueue& to() const { return *to_; }
-  // Takes one piece from the pipe and passes its complete lines on. Returns false when there was nothing to take. At the
-  // end of the stream closes it.
+  // Takes one piece from the pipe and passes its complete lines on. Returns false when there was nothing to take. At
+  // the end of the stream closes it.
   bool read_some();
   // Takes what the pipe holds now, and little more if its writers go on.
   void drain();

@@ -27,7 +27,9 @@ std::optional<Process> read_process(const char* pid_text) {
   const char* name_end = std::strrchr(text, ')');
   Process process;
   char state = 0;
-  if (!name_end || std::sscanf(name_end + 1, " %c %d %d", &state, &process.parent, &process.group) != 3) return std::nullopt;
+  if (!name_end || std::sscanf(name_end + 1, " %c %d %d", &state, &process.parent, &process.group) != 3) {
+    return std::nullopt;
+  }
   if (state == 'Z' || state == 'X') return std::nullopt;
   process.pid = std::atoi(pid_text);
   return process;

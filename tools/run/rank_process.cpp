@@ -18,7 +18,9 @@ namespace {
 int inheritable_id(const tutti_unique_id_t& id) {
   int file = ::memfd_create("tutti-id", 0);
   if (file < 0) return -1;
-  if (::write(file, id.bytes, sizeof id.bytes) != ssize_t{sizeof id.bytes} || ::lseek(file, 0, SEEK_SET) != 0) return -1;
+  if (::write(file, id.bytes, sizeof id.bytes) != ssize_t{sizeof id.bytes} || ::lseek(file, 0, SEEK_SET) != 0) {
+    return -1;
+  }
   return file;
 }
 
@@ -83,8 +85,8 @@ Inherited current_state() {
   return state;
 }
 
-int become_rank(const Job& job, const Inherited& inherited, const tutti_unique_id_t& id, int rank, const RankOutput& output,
-                pid_t keeper) {
+int become_rank(const Job& job, const Inherited& inherited, const tutti_unique_id_t& id, int rank,
+                const RankOutput& output, pid_t keeper) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != keeper) ::_exit(1);  // it died before the line above
   ::setpgid(0, inherited.process_group);

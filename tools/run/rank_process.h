@@ -19,7 +19,7 @@ namespace tutti::tool {
 struct Inherited {
   sigset_t signal_mask;
   rlimit open_files;
-  pid_t process_group;    // ranks stay in it: the terminal's Ctrl-C and Ctrl-Z reach them as they would reach any program
+  pid_t process_group;  // ranks stay in it: the terminal's Ctrl-C and Ctrl-Z reach them as they would reach any program
   std::vector<int> cores;  // that this process may run on
 };
 
@@ -31,9 +31,9 @@ struct RankOutput {
   Fd standard_error;
 };
 
-// Turns the calling process, a fresh child of `keeper`, into rank `rank`. Returns errno when the program cannot be executed;
-// otherwise never.
-int become_rank(const Job& job, const Inherited& inherited, const tutti_unique_id_t& id, int rank, const RankOutput& output,
-                pid_t keeper);
+// Turns the calling process, a fresh child of `keeper`, into rank `rank`. Returns errno when the program cannot be
+// executed; otherwise never.
+int become_rank(const Job& job, const Inherited& inherited, const tutti_unique_id_t& id, int rank,
+                const RankOutput& output, pid_t keeper);
 
 }  // namespace tutti::tool
