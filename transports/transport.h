@@ -1,12 +1,12 @@
 // The boundary between the executor and the wire: one-sided puts that end in a signal.
 //
 // A signal is one 64-byte line in the receiver's exported memory. Its word 0 is a counter with a single writer and
-// monotonically growing values; words 1..7 are free for the executor. When the receiver reads the new word 0 (acquire), it
-// also sees words 1..7 and the payload of every put before it on the same link and channel.
+// monotonically growing values; words 1..7 are free for the executor. When the receiver reads the new word 0 (acquire),
+// it also sees words 1..7 and the payload of every put before it on the same link and channel.
 //
-// Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances a
-// Link (put, signal, poll, arm, disarm), and one at a time connects the Links of one Transport; ownership may pass between
-// threads. abort() and ring() are for any thread.
+// Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances
+// a Link (put, signal, poll, arm, disarm), and one at a time connects the Links of one Transport; ownership may pass
+// between threads. abort() and ring() are for any thread.
 // Blocking: nothing here blocks.
 // Errors: once a Link has failed, every later call returns the same Status, which names the peer.
 #pragma once
@@ -91,39 +91,41 @@ class Link {
   virtual int peer() const = 0;
   virtual LinkTraits traits() const = 0;
 
-  // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A checked
-  // pattern crosses both ways. kBlocked: sleep on what arm() adds; what that is may be another thing after kMoved. Errors name
-  // the peer and what failed: unreachable, wrong token, not tutti.
+  // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A
+  // checked pattern crosses both ways. kBlocked: sleep on what arm() adds; what that is may be another thing after
+  // kMoved. Errors name the peer and what failed: unreachable, wrong token, not tutti.
   virtual Result<Progress> connect(std::span<const std::byte> peer_address) = 0;
-  // What stood in the way so far, for the sentence at a deadline: "10.0.0.2:4711: no answer". Empty: nothing but the peer.
+  // What stood in the way so far, for the sentence at a deadline: "10.0.0.2:4711: no answer".
+  // Empty: nothing but the peer.
   virtual std::string connect_report() const = 0;
 
   // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
   virtual Status share(const LocalMemory& memory) = 0;
-  // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again once the
-  // peer has released it. Owned by the Link; valid until this end has polled after the release.
+  // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again
+  // once the peer has released it. Owned by the Link; valid until this end has polled after the release.
   virtual const RemoteMemory* find(uint32_t id) = 0;
 
-  // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared memory. The
-  // source must stay unchanged until poll() has counted this put. An empty `from` is allowed.
-  virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) = 0;
-  // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if the
-  // peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
+  // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared
+  // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed.
+  virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
+                                const Line& line) = 0;
+  // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if
+  // the peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
   virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
 
   // Reads the peer's private memory at its address `from`: only when traits().pullable. Complete on return.
   virtual Status pull(std::span<std::byte> to, uint64_t from) = 0;
 
-  // Progress both ways: applies what has arrived, sends what is pending, sets *puts_completed to the number of puts (since
-  // connect) whose source may be reused. A peer that left or died is an error here.
+  // Progress both ways: applies what has arrived, sends what is pending, sets *puts_completed to the number of puts
+  // (since connect) whose source may be reused. A peer that left or died is an error here.
   virtual Status poll(uint64_t* puts_completed) = 0;
   // False when poll() never does anything but count (mapped memory): the executor then skips it while it spins.
   virtual bool needs_poll() const = 0;
   // Whether something that was taken has not left yet: only poll() moves it, and the peer may wait for it.
   virtual bool has_pending() const = 0;
 
-  // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps in
-  // poll(2), and calls disarm().
+  // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps
+  // in poll(2), and calls disarm().
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 
@@ -152,8 +154,8 @@ class Transport {
   virtual Status listen() = 0;
   virtual Blob address() const = 0;
 
-  // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The caller
-  // keeps the memory alive until release(). The result is owned by the Transport.
+  // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
+  // caller keeps the memory alive until release(). The result is owned by the Transport.
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
   virtual void release(const LocalMemory* memory) = 0;
 

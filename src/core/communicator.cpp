@@ -29,10 +29,12 @@ Status overlap_check(const CallArguments& arguments, uint64_t size_bytes) {
 Status Communicator::check(const CallArguments& arguments) const {
   if (finalized_) return error(Code::kInvalidUsage, "this communicator is finalized: it takes no more calls");
   if (!is_valid(arguments.collective)) {
-    return error(Code::kInvalidArgument, "there is no collective with the number {}", static_cast<int>(arguments.collective));
+    return error(Code::kInvalidArgument, "there is no collective with the number {}",
+                 static_cast<int>(arguments.collective));
   }
   if (!is_valid(arguments.datatype)) {
-    return error(Code::kInvalidArgument, "there is no datatype with the number {}", static_cast<int>(arguments.datatype));
+    return error(Code::kInvalidArgument, "there is no datatype with the number {}",
+                 static_cast<int>(arguments.datatype));
   }
   if (!is_valid(arguments.op)) {
     return error(Code::kInvalidArgument, "there is no operation with the number {}", static_cast<int>(arguments.op));

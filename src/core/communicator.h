@@ -59,14 +59,14 @@ class Communicator {
   // The first error, or ok.
   Status status() const { return failure_.status(); }
 
-  // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the turn,
-  // before the next call. Any thread.
+  // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the
+  // turn, before the next call. Any thread.
   void forget(uint64_t key);
 
   // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
-  // With the turn, when nothing has moved for a while: asks the awaited peer, and fails the call at its deadline. Blocks
-  // shortly in that case.
+  // With the turn, when nothing has moved for a while: asks the awaited peer, and fails the call at its deadline.
+  // Blocks shortly in that case.
   void look_at_delay();
   // With the turn: a step forward. Does not block for peers.
   Advance advance();

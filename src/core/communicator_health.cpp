@@ -12,7 +12,9 @@ constexpr auto kAnswerWait = std::chrono::milliseconds(500);
 
 }  // namespace
 
-void Communicator::abort() { fail(Status(Code::kAborted, fmt::format("rank {} aborted the communicator", rank_)), true); }
+void Communicator::abort() {
+  fail(Status(Code::kAborted, fmt::format("rank {} aborted the communicator", rank_)), true);
+}
 
 void Communicator::fail(Status status, bool tell_others) {
   if (!failure_.set(status)) return;
@@ -64,8 +66,9 @@ std::optional<CallRecord> Communicator::ask(int peer) {
 }
 
 Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
-  return error(Code::kInvalidUsage, "rank {} called {}, but rank {} called {}; all ranks must make the same calls in one order",
-               peer, theirs.text(), rank_, record_.read().text());
+  return error(Code::kInvalidUsage,
+               "rank {} called {}, but rank {} called {}; all ranks must make the same calls in one order", peer,
+               theirs.text(), rank_, record_.read().text());
 }
 
 Status Communicator::lateness(int64_t timeout_ms, int peer) {

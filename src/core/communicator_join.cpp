@@ -15,8 +15,9 @@ namespace tutti {
 Communicator::Communicator(std::shared_ptr<ProcessContext> context, const Config& config)
     : context_(std::move(context)), config_(config) {}
 
-Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<ProcessContext> context, const JoinInfo& info,
-                                                           const Config& config, Deadline deadline) {
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<ProcessContext> context,
+                                                           const JoinInfo& info, const Config& config,
+                                                           Deadline deadline) {
   std::unique_ptr<Communicator> communicator(new Communicator(std::move(context), config));
   Status joined = communicator->join(info, deadline);
   if (!joined.ok()) return joined;
@@ -39,7 +40,9 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   name_transports();
   set_wait_policy();
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
-  if (!config_.plan_file.empty()) TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file, links_->layout().slots))));
+  if (!config_.plan_file.empty()) {
+    TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file, links_->layout().slots))));
+  }
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
   return start_control();
 }
@@ -81,7 +84,8 @@ Status Communicator::start_control() {
   return control_->start({
       .on_lost = [this](int, Status why) { fail(std::move(why), false); },
       .on_abort = [this](int, Status why) { fail(std::move(why), false); },
-      .on_message = [this](int from, uint32_t type, std::span<const std::byte> payload) { on_message(from, type, payload); },
+      .on_message = [this](int from, uint32_t type,
+                           std::span<const std::byte> payload) { on_message(from, type, payload); },
   });
 }
 
@@ -93,7 +97,8 @@ void Communicator::name_transports() {
   transports_ = names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"));
 }
 
-// With more ranks than cores spinning only keeps the awaited rank from running; with enough cores it beats giving them up.
+// With more ranks than cores spinning only keeps the awaited rank from running; with enough cores
+// it beats giving them up.
 void Communicator::set_wait_policy() {
   constexpr int64_t kSpinNs = 50'000;
   constexpr int64_t kYieldNs = 200'000;

@@ -31,8 +31,9 @@ Status Communicator::finalize() {
   return failure_.status();
 }
 
-// Says goodbye to every peer and waits for theirs. A peer says it when it has completed its calls: it then has all that this
-// rank sent, and stores nothing here any more. Links move on meanwhile, because they may still hold what peers wait for.
+// Says goodbye to every peer and waits for theirs. A peer says it when it has completed its calls: it then has
+// all that this rank sent, and stores nothing here any more. Links move on meanwhile, because they may still
+// hold what peers wait for.
 void Communicator::part_from_peers() {
   std::vector<int> connected;
   for (int rank = 0; rank < nranks_; ++rank) {
@@ -48,7 +49,9 @@ void Communicator::part_from_peers() {
   };
   for (auto missing = waits_on(); missing != connected.end(); missing = waits_on()) {
     if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;
-    if (deadline.passed()) return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
+    if (deadline.passed()) {
+      return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
+    }
     WaitSet waits;
     auto armed = arm(waits);
     for (int rank : connected) links_->peers()[rank]->poll();

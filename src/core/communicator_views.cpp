@@ -16,8 +16,8 @@ Status options_text(char** text) {
   for (const OptionInfo& option : options()) {
     std::string value = value_of(config, option.name), usual = value_of(defaults, option.name);
     std::string unit = option.unit.empty() ? "" : fmt::format(" {}", option.unit);
-    lines += fmt::format("{:<28} {}{} (default {}{}): {}\n", variable_name(option.name), value.empty() ? "\"\"" : value, unit,
-                         usual.empty() ? "\"\"" : usual, unit, option.meaning);
+    lines += fmt::format("{:<28} {}{} (default {}{}): {}\n", variable_name(option.name), value.empty() ? "\"\"" : value,
+                         unit, usual.empty() ? "\"\"" : usual, unit, option.meaning);
   }
   return give_text(lines, text);
 }
@@ -30,7 +30,8 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
     return error(Code::kInvalidArgument, "tutti_comm_plan_info: set info.struct_size to sizeof(tutti_plan_info_t)");
   }
   if (!is_valid(call->collective) || !is_valid(call->datatype) || !is_valid(call->op)) {
-    return error(Code::kInvalidArgument, "tutti_comm_plan_info: there is no collective {} of datatype {} with operation {}",
+    return error(Code::kInvalidArgument,
+                 "tutti_comm_plan_info: there is no collective {} of datatype {} with operation {}",
                  static_cast<int>(call->collective), static_cast<int>(call->datatype), static_cast<int>(call->op));
   }
   Communicator& communicator = *comm.communicator;

@@ -1,5 +1,5 @@
-// Engine: the one thread of a process that makes progress for calls nobody waits for. It starts with the first such call and
-// sleeps while there is nothing to do.
+// Engine: the one thread of a process that makes progress for calls nobody waits for. It starts with the first such
+// call and sleeps while there is nothing to do.
 #pragma once
 
 #include <condition_variable>

@@ -102,7 +102,8 @@ std::string Links::connect_report(int rank) const {
   const End& end = ends_[rank];
   if (end.link == nullptr || peers_[rank] != nullptr) return {};
   std::string report = end.link->connect_report();
-  return fmt::format(" to connect over {}{}", end.carrier->transport->name(), report.empty() ? "" : fmt::format(" ({})", report));
+  return fmt::format(" to connect over {}{}", end.carrier->transport->name(),
+                     report.empty() ? "" : fmt::format(" ({})", report));
 }
 
 Result<Progress> Links::connect_one(int rank) {
@@ -142,7 +143,9 @@ Status Links::open(int rank) {
   std::string_view name = carrier->transport->name();
   auto its = std::find_if(facts_[rank].transports.begin(), facts_[rank].transports.end(),
                           [&](const TransportFacts& t) { return t.name == name; });
-  if (its == facts_[rank].transports.end()) return error(Code::kInvalidUsage, "rank {} has no {} transport", rank, name);
+  if (its == facts_[rank].transports.end()) {
+    return error(Code::kInvalidUsage, "rank {} has no {} transport", rank, name);
+  }
   std::lock_guard lock(ends_mutex_);
   ends_[rank] = {.link = carrier->transport->open(rank), .carrier = carrier, .peer = &*its};
   return {};
@@ -158,7 +161,8 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
   for (Carrier& carrier : carriers_) {
     bool used = false;
     for (size_t rank = 0; rank < peers_.size(); ++rank) {
-      used = used || (peers_[rank] && peers_[rank]->mapped() && transport_to(static_cast<int>(rank)) == carrier.transport->name());
+      used = used || (peers_[rank] && peers_[rank]->mapped() &&
+                      transport_to(static_cast<int>(rank)) == carrier.transport->name());
     }
     if (!used) continue;
     auto found = carrier.shared.find(region.key);
@@ -166,7 +170,9 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
       const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
       found = carrier.shared.emplace(region.key, Exported{memory, region.owner}).first;
       for (size_t rank = 0; rank < peers_.size(); ++rank) {
-        if (peers_[rank] && carrier_to(static_cast<int>(rank)) == &carrier) TUTTI_TRY(peers_[rank]->link().share(*memory));
+        if (peers_[rank] && carrier_to(static_cast<int>(rank)) == &carrier) {
+          TUTTI_TRY(peers_[rank]->link().share(*memory));
+        }
       }
     }
     return Window{found->second.memory->id, static_cast<uint64_t>(data - region.bytes.data())};

@@ -34,7 +34,8 @@ class Links {
   // Everyone's facts and the Topology, before connect().
   void learn(std::vector<Facts> facts, const Topology& topology);
 
-  // A step of connecting those of `ranks` that are not connected yet, which they must do too. Does not block; kDone: all are.
+  // A step of connecting those of `ranks` that are not connected yet, which they must do too. Does
+  // not block; kDone: all are.
   Result<Progress> connect(std::span<const int32_t> ranks);
   // The first of `ranks` that is not connected; -1 if all are.
   int first_unconnected(std::span<const int32_t> ranks) const;
@@ -49,7 +50,8 @@ class Links {
   // The transport to `rank`: "shm".
   std::string_view transport_to(int rank) const;
 
-  // Where `region` is for peers that can map it: shares it with all that are connected. None when no peer can map memory.
+  // Where `region` is for peers that can map it: shares it with all that are connected. None
+  // when no peer can map memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);

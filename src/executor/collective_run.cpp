@@ -36,7 +36,9 @@ void CollectiveRun::start(const std::vector<Program>& programs, const Call& call
     done_[i] = false;
     for (int32_t rank : programs[i].peers) {
       Peer* peer = peers[rank].get();
-      if (peer->needs_poll() && std::find(polled_.begin(), polled_.end(), peer) == polled_.end()) polled_.push_back(peer);
+      if (peer->needs_poll() && std::find(polled_.begin(), polled_.end(), peer) == polled_.end()) {
+        polled_.push_back(peer);
+      }
     }
   }
 }

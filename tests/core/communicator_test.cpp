@@ -31,7 +31,8 @@ std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<flo
 // Starts a sum of `values` in place.
 tutti_request_t* start_sum(tutti_comm_t* comm, std::vector<float>& values) {
   tutti_request_t* request = nullptr;
-  tutti_all_reduce_start(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+  tutti_all_reduce_start(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr,
+                         &request);
   return request;
 }
 
@@ -78,7 +79,8 @@ TEST_CASE("sums are right at all sizes over every transport") {
 }
 
 TEST_CASE("every algorithm can be forced and gives the sum") {
-  for (const char* algorithm : {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling"}) {
+  for (const char* algorithm :
+       {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling"}) {
     INFO(algorithm);
     check_all(with_ranks(3, {{"algorithm", algorithm}}, [](tutti_comm_t* comm, int rank) {
       std::vector<float> in(50'000), out(50'000);
@@ -101,10 +103,14 @@ TEST_CASE("memory from tutti_mem_alloc works on some ranks, on all, and after it
       std::vector<float> plain(kCount);
       void* shared = nullptr;
       bool uses_shared = round >= 3 || rank % 2 == round % 2;
-      if (uses_shared && tutti_mem_alloc(&shared, kCount * sizeof(float)) != TUTTI_SUCCESS) return tutti_last_error(nullptr);
+      if (uses_shared && tutti_mem_alloc(&shared, kCount * sizeof(float)) != TUTTI_SUCCESS) {
+        return tutti_last_error(nullptr);
+      }
       float* data = uses_shared ? static_cast<float*>(shared) : plain.data();
       for (size_t i = 0; i < kCount; ++i) data[i] = static_cast<float>(element(rank, i));
-      if (tutti_all_reduce(data, data, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (tutti_all_reduce(data, data, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+        return tutti_last_error(comm);
+      }
       for (size_t i = 0; i < kCount; ++i) {
         double want = 0;
         for (int r = 0; r < 4; ++r) want += element(r, i);
@@ -123,8 +129,8 @@ TEST_CASE("many non-blocking calls complete in order while nobody waits") {
     std::vector<tutti_request_t*> requests(kCalls);
     for (int i = 0; i < kCalls; ++i) {
       buffers[i].assign(1 + i * 100, rank + i);
-      if (tutti_all_reduce_start(buffers[i].data(), buffers[i].data(), buffers[i].size(), TUTTI_INT64, TUTTI_SUM, comm, nullptr,
-                                 &requests[i]) != TUTTI_SUCCESS) {
+      if (tutti_all_reduce_start(buffers[i].data(), buffers[i].data(), buffers[i].size(), TUTTI_INT64, TUTTI_SUM, comm,
+                                 nullptr, &requests[i]) != TUTTI_SUCCESS) {
         return tutti_last_error(comm);
       }
     }
@@ -151,7 +157,9 @@ TEST_CASE("blocking and non-blocking calls mix in one order") {
       int32_t first = rank, second = 10 * rank;
       tutti_request_t* request = nullptr;
       tutti_all_reduce_start(&first, &first, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr, &request);
-      if (tutti_all_reduce(&second, &second, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (tutti_all_reduce(&second, &second, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+        return tutti_last_error(comm);
+      }
       if (tutti_wait(&request) != TUTTI_SUCCESS) return tutti_last_error(comm);
       if (first != 1 || second != 10) return fmt::format("round {}: {} and {}", round, first, second);
     }
@@ -164,7 +172,9 @@ TEST_CASE("ranks that come late are waited for asleep") {
     for (int round = 0; round < 3; ++round) {
       if (rank == round % 2) std::this_thread::sleep_for(std::chrono::milliseconds(150));
       float one = 1, sum = 0;
-      if (tutti_all_reduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+      if (tutti_all_reduce(&one, &sum, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+        return tutti_last_error(comm);
+      }
       if (sum != 2) return "wrong sum";
     }
     return "";

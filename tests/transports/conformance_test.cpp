@@ -84,7 +84,8 @@ TEMPLATE_LIST_TEST_CASE("puts and signals arrive in order", "", Implementations)
     }
     for (uint64_t k = 0; k < kPuts; ++k) {
       if (k >= 500) TUTTI_TRY(await(link, job.window(0).line(0), k - 499));
-      TUTTI_TRY(put(link, job.slice(0, 1, kData + (k % 512) * 4096), sources[k % 16], job.slice(0, 1, 0), Line{{k + 1}}));
+      TUTTI_TRY(
+          put(link, job.slice(0, 1, kData + (k % 512) * 4096), sources[k % 16], job.slice(0, 1, 0), Line{{k + 1}}));
     }
     TUTTI_TRY(await(link, job.window(0).line(0), kPuts));
     finished = true;
@@ -114,7 +115,8 @@ TEMPLATE_LIST_TEST_CASE("a full link recovers and loses nothing", "", Implementa
   auto statuses = on_threads(2, [&](int rank) -> Status {
     if (rank == 1) return await(job.link(1, 0), job.window(1).line(0), kPuts);
     for (uint64_t k = sent; k < kPuts; ++k) {
-      TUTTI_TRY(put(sender, job.slice(0, 1, kData + (k % 7) * kSize), sources[k % 7], job.slice(0, 1, 0), Line{{k + 1}}));
+      TUTTI_TRY(
+          put(sender, job.slice(0, 1, kData + (k % 7) * kSize), sources[k % 7], job.slice(0, 1, 0), Line{{k + 1}}));
     }
     uint64_t completed = 0;
     return await_until([&] { return sender.poll(&completed).ok() && completed == kPuts; }, {});

@@ -71,7 +71,8 @@ std::vector<Status> on_threads(int nranks, const std::function<Status(int)>& wor
 Status connect(Link& link, const Blob& address, Deadline deadline) {
   while (TUTTI_TRY(link.connect(address)) != Progress::kDone) {
     if (deadline.passed()) {
-      return error(Code::kTimeout, "not connected in time ({})", link.connect_report()).at({.rank = -1, .peer = link.peer()});
+      return error(Code::kTimeout, "not connected in time ({})", link.connect_report())
+          .at({.rank = -1, .peer = link.peer()});
     }
     WaitSet waits;
     link.arm(waits);

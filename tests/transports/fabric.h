@@ -1,5 +1,5 @@
-// A small job for transport tests: ranks with one Transport each, whose Links and memory a test drives from as many threads
-// as it likes.
+// A small job for transport tests: ranks with one Transport each, whose Links and memory a test drives from as
+// many threads as it likes.
 #pragma once
 
 #include <atomic>
@@ -87,7 +87,8 @@ class Job {
   Status status_;
 };
 
-// Connects `link` to the rank at `address`, asleep while it waits, as a rank does. kTimeout tells what stood in the way.
+// Connects `link` to the rank at `address`, asleep while it waits, as a rank does. kTimeout
+// tells what stood in the way.
 Status connect(Link& link, const Blob& address, Deadline deadline);
 
 // Connects `nodes` in the order the core uses, one thread per rank: pair (a, b) at step ((a + b) % n, min(a, b)).

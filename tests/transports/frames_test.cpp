@@ -114,9 +114,9 @@ TEST_CASE("a frame that may not write where it wants ends the stream and writes 
     uint32_t signal_memory;
     uint64_t signal_offset;
   };
-  auto c = GENERATE(Case{2, 0, 8, 1, 0}, Case{1, kMemory, 1, 1, 0}, Case{1, UINT64_MAX, 8, 1, 0}, Case{1, 8, UINT64_MAX, 1, 0},
-                    Case{1, 4096, 8, 2, 0}, Case{1, 4096, 8, 1, kMemory}, Case{1, 4096, 8, 1, 8},
-                    Case{1, 4096, 8, 1, UINT64_MAX - 63});
+  auto c = GENERATE(Case{2, 0, 8, 1, 0}, Case{1, kMemory, 1, 1, 0}, Case{1, UINT64_MAX, 8, 1, 0},
+                    Case{1, 8, UINT64_MAX, 1, 0}, Case{1, 4096, 8, 2, 0}, Case{1, 4096, 8, 1, kMemory},
+                    Case{1, 4096, 8, 1, 8}, Case{1, 4096, 8, 1, UINT64_MAX - 63});
   auto memory = std::make_unique<Memory>();
   FrameReader reader(*memory);
   Frame frame{.memory = c.memory, .offset = c.offset, .size_bytes = c.size, .signal_memory = c.signal_memory,

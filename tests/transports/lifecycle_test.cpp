@@ -59,7 +59,8 @@ TEMPLATE_LIST_TEST_CASE("memory shared later is found, and not before", "", Impl
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     const RemoteMemory* found = nullptr;
-    check_ok(await_until([&] { return (found = job.link(1, 0).find(ids[i])) != nullptr; }, {&job.link(0, 1), &job.link(1, 0)}));
+    check_ok(await_until([&] { return (found = job.link(1, 0).find(ids[i])) != nullptr; },
+                         {&job.link(0, 1), &job.link(1, 0)}));
     REQUIRE(found != nullptr);
     CHECK(found->id == ids[i]);
     CHECK(found->size_bytes == 4096 * (i + 1));
@@ -175,7 +176,9 @@ TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know"
   check_ok(job.status());
   Status statuses[2];
   std::thread sleepers[2];
-  for (int rank : {0, 1}) sleepers[rank] = std::thread([&, rank] { statuses[rank] = sleep_once(job.link(rank, 1 - rank)); });
+  for (int rank : {0, 1}) {
+    sleepers[rank] = std::thread([&, rank] { statuses[rank] = sleep_once(job.link(rank, 1 - rank)); });
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   job.link(0, 1).abort();
   job.link(0, 1).abort();

@@ -1,5 +1,5 @@
-// Two ranks in two network namespaces, as on two hosts: a cable between them, and beside it an address that both have (as
-// container bridges do), which leads each rank to itself. Needs root and ip(8); else it is skipped and says so.
+// Two ranks in two network namespaces, as on two hosts: a cable between them, and beside it an address that both have
+// (as container bridges do), which leads each rank to itself. Needs root and ip(8); else it is skipped and says so.
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -23,8 +23,11 @@ Status run_rank(int self, int socket) {
   char go = 0;
   if (::recv(socket, &go, 1, 0) != 1) return error(Code::kSystem, "no cable");
   // Both ranks offer the trap too, and both try it.
-  std::string trap = "ip link add abridge type veth peer name aport && ip link set aport up && ip addr add 172.17.0.1/16 dev abridge && ip link set abridge up";
-  if (!shell(fmt::format("ip link set lo up && {} && ip addr add 10.77.0.{}/24 dev cable && ip link set cable up", trap, self + 1))) {
+  std::string trap =
+      "ip link add abridge type veth peer name aport && ip link set aport up && "
+      "ip addr add 172.17.0.1/16 dev abridge && ip link set abridge up";
+  if (!shell(fmt::format("ip link set lo up && {} && ip addr add 10.77.0.{}/24 dev cable && ip link set cable up", trap,
+                         self + 1))) {
     return error(Code::kSystem, "cannot set up the interfaces");
   }
   Node node(Tcp::make(), self, 2, 5);
@@ -71,7 +74,8 @@ int run() {
     char ready = 0;
     wired = ::recv(sockets[self][0], &ready, 1, 0) == 1 && ready && wired;
   }
-  wired = wired && shell(fmt::format("ip link add cable netns {} type veth peer name cable netns {}", ranks[0], ranks[1]));
+  wired =
+      wired && shell(fmt::format("ip link add cable netns {} type veth peer name cable netns {}", ranks[0], ranks[1]));
   if (wired) {
     Blob addresses[2];
     for (int self : {0, 1}) ::send(sockets[self][0], "g", 1, 0);
@@ -80,7 +84,9 @@ int run() {
       ssize_t size = ::recv(sockets[self][0], addresses[self].data(), addresses[self].size(), 0);
       addresses[self].resize(static_cast<size_t>(std::max<ssize_t>(0, size)));
     }
-    for (int self : {0, 1}) ::send(sockets[self][0], addresses[1 - self].data(), addresses[1 - self].size(), MSG_NOSIGNAL);
+    for (int self : {0, 1}) {
+      ::send(sockets[self][0], addresses[1 - self].data(), addresses[1 - self].size(), MSG_NOSIGNAL);
+    }
   }
   bool failed = false;
   for (pid_t rank : ranks) {

@@ -45,7 +45,9 @@ class Child {
   Fd socket_;
 };
 
-void tell(int socket, std::span<const std::byte> bytes) { (void)::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+void tell(int socket, std::span<const std::byte> bytes) {
+  (void)::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
 Blob hear(int socket) {
   Blob blob(kMaxBlobBytes);
   blob.resize(static_cast<size_t>(std::max<ssize_t>(0, ::recv(socket, blob.data(), blob.size(), 0))));
@@ -97,7 +99,8 @@ TEMPLATE_TEST_CASE("data moves between processes", "", Shm, Tcp) {
       TUTTI_TRY(await(rank.link(), rank.node.windows[0].line(0), 1));
       bool same = std::memcmp(rank.node.windows[0].at(kData + 3), there.data(), there.size()) == 0;
       auto address = reinterpret_cast<uint64_t>(own.data());
-      TUTTI_TRY(put(rank.link(), rank.at(kData), back, rank.at(0), Line{{1, same, address, rank.link().traits().pullable}}));
+      TUTTI_TRY(
+          put(rank.link(), rank.at(kData), back, rank.at(0), Line{{1, same, address, rank.link().traits().pullable}}));
       TUTTI_TRY(await(rank.link(), rank.node.windows[0].line(0), 2));
       return {};
     };

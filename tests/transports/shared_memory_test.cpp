@@ -74,7 +74,8 @@ TEST_CASE("which ranks reach each other over shm depends on kernel and network n
   auto transport = make_shm_transport({.rank = 0, .nranks = 2, .job = 1, .token = token, .interface = {}});
   Inventory a, b;
   CHECK(!transport->reach(a, b, false));  // unknown hosts
-  a.identity = b.identity = {.boot_id = "x", .net_namespace = 1, .pid_namespace = 2, .mount_namespace = 3, .user_namespace = 4};
+  a.identity =
+      b.identity = {.boot_id = "x", .net_namespace = 1, .pid_namespace = 2, .mount_namespace = 3, .user_namespace = 4};
   CHECK(transport->reach(a, b, false) == LinkTraits{.mappable = true, .pullable = true});
   b.identity.mount_namespace = 9;
   CHECK(transport->reach(a, b, false).has_value());

@@ -1,5 +1,5 @@
-// Whoever else connects to a rank: garbage, port scanners, half-open connections, other versions, other jobs. None of them
-// hangs, crashes or joins, and the real peer still gets in.
+// Whoever else connects to a rank: garbage, port scanners, half-open connections, other versions, other jobs. None of
+// them hangs, crashes or joins, and the real peer still gets in.
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -48,7 +48,9 @@ LinkHello hello_of_rank_1(Wire wire) {
   return hello;
 }
 
-void say(const Fd& fd, std::span<const std::byte> bytes) { (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+void say(const Fd& fd, std::span<const std::byte> bytes) {
+  (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
 
 std::vector<std::byte> text(std::string_view words) {
   auto bytes = std::as_bytes(std::span(words));

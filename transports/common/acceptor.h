@@ -1,6 +1,7 @@
-// Takes incoming data connections of one rank and hands each, once proven, to the Link it belongs to. Whoever connects a Link
-// does the work for all, so a connection that arrives for another Link is proven and kept. Strangers (garbage, port scanners,
-// connections that say nothing) cost a slot for a while and nothing else. Nothing here blocks; one thread at a time.
+// Takes incoming data connections of one rank and hands each, once proven, to the Link it belongs to. Whoever
+// connects a Link does the work for all, so a connection that arrives for another Link is proven and kept. Strangers
+// (garbage, port scanners, connections that say nothing) cost a slot for a while and nothing else. Nothing here
+// blocks; one thread at a time.
 #pragma once
 
 #include <functional>

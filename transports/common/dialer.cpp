@@ -70,7 +70,8 @@ class Dialer::Attempt {
   Result<bool> start() {
     Fd fd(::socket(candidate_.address.storage.ss_family, candidate_.type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return system_error(errno, "cannot make a socket");
-    if (candidate_.source.size_bytes > 0 && ::bind(fd.get(), candidate_.source.get(), candidate_.source.size_bytes) != 0) {
+    if (candidate_.source.size_bytes > 0 &&
+        ::bind(fd.get(), candidate_.source.get(), candidate_.source.size_bytes) != 0) {
       return system_error(errno, "cannot bind to the interface");
     }
     if (::connect(fd.get(), candidate_.address.get(), candidate_.address.size_bytes) != 0) {
@@ -123,7 +124,8 @@ Result<Progress> Dialer::advance() {
   }
   bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
   if (!any_running) {
-    return error(Code::kRemote, "no address of the peer leads to it ({})", attempts_.empty() ? "it has none that fits" : report());
+    return error(Code::kRemote, "no address of the peer leads to it ({})",
+                 attempts_.empty() ? "it has none that fits" : report());
   }
   return moved ? Progress::kMoved : Progress::kBlocked;
 }

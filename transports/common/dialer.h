@@ -1,6 +1,6 @@
-// Connects to a peer that may be reachable at several addresses: tries all at once and keeps the best one that is proven to
-// lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the wrong rank.
-// Nothing here blocks; one thread at a time.
+// Connects to a peer that may be reachable at several addresses: tries all at once and keeps the best one that is
+// proven to lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the
+// wrong rank. Nothing here blocks; one thread at a time.
 #pragma once
 
 #include <sys/socket.h>
@@ -40,8 +40,8 @@ class Dialer {
   Dialer(const LinkIdentity& self, int peer, const std::vector<DialTarget>& candidates, const Admit& admit);
   ~Dialer();
 
-  // kDone: take() has the connection. kMoved: watch() now adds other things. Errors: kRemote, with what happened at each
-  // address, when none is left to try.
+  // kDone: take() has the connection. kMoved: watch() now adds other things. Errors: kRemote, with what happened at
+  // each address, when none is left to try.
   Result<Progress> advance();
   Fd take() { return std::move(connection_); }
   // What to wait for until advance() can do more.

@@ -30,7 +30,9 @@ Result<std::unique_ptr<Doorbell>> Doorbell::create() { return create(nullptr); }
 
 Result<std::unique_ptr<Doorbell>> Doorbell::create(uint32_t* word) {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return system_error(errno, "cannot create an event descriptor (is the limit of open files, ulimit -n, too low?)");
+  if (!fd) {
+    return system_error(errno, "cannot create an event descriptor (is the limit of open files, ulimit -n, too low?)");
+  }
   return std::unique_ptr<Doorbell>(new Doorbell(word, std::move(fd)));
 }
 
@@ -46,8 +48,8 @@ void Doorbell::disarm() {
   drain();
 }
 
-// A ringer first changes the word and then writes the eventfd, so its write may come after this; then it stays owed and the
-// next sleep ends early once.
+// A ringer first changes the word and then writes the eventfd, so its write may come after this; then it stays owed and
+// the next sleep ends early once.
 void Doorbell::drain() {
   if (owed_ == 0) return;
   uint64_t rings = 0;

@@ -1,9 +1,9 @@
-// How a sleeping rank is woken: a word that says whether it sleeps, and an eventfd. Waking costs a system call, so whoever
-// signals reads the word first. Every Link has a doorbell of its own on each end, because several threads of one rank may
-// sleep at once, and one thread must not swallow the other's wake-up.
+// How a sleeping rank is woken: a word that says whether it sleeps, and an eventfd. Waking costs a system call, so
+// whoever signals reads the word first. Every Link has a doorbell of its own on each end, because several threads of
+// one rank may sleep at once, and one thread must not swallow the other's wake-up.
 //
-// No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the line,
-// fences, and reads the word. One of the two sees the other's store.
+// No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the
+// line, fences, and reads the word. One of the two sees the other's store.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@
 
 namespace tutti {
 
-// A sequentially consistent fence. ThreadSanitizer does not know std::atomic_thread_fence (and gcc warns about it there).
+// A sequentially consistent fence. ThreadSanitizer does not know std::atomic_thread_fence (and
+// gcc warns about it there).
 inline void full_fence() {
 #if defined(__SANITIZE_THREAD__)
   __sync_synchronize();
@@ -65,8 +66,8 @@ class BellRow {
  public:
   explicit BellRow(int nranks) : bells_(nranks) {}
 
-  // The row keeps `bell` alive until the row ends or another is set for the same peer, so that a ring() that runs at the
-  // same time as a Link's end stays safe. Replacing is for reconnecting, when no ring() may run.
+  // The row keeps `bell` alive until the row ends or another is set for the same peer, so that a ring() that runs at
+  // the same time as a Link's end stays safe. Replacing is for reconnecting, when no ring() may run.
   void set(int peer, std::shared_ptr<Doorbell> bell);
   void ring() const noexcept;
 

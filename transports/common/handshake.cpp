@@ -55,7 +55,9 @@ Result<bool> Handshake::fill(size_t size) {
     if (received > 0) {
       bool had_head = filled_ >= kHelloHeadBytes;
       filled_ += static_cast<size_t>(received);
-      if (stage_ == Stage::kHello && !had_head && filled_ >= kHelloHeadBytes) TUTTI_TRY(check_hello_head(in_, self_.wire));
+      if (stage_ == Stage::kHello && !had_head && filled_ >= kHelloHeadBytes) {
+        TUTTI_TRY(check_hello_head(in_, self_.wire));
+      }
       continue;
     }
     if (received == 0 || errno == ECONNRESET) {
@@ -103,7 +105,9 @@ Status Handshake::take_hello() {
 Status Handshake::take_proof() {
   Proof proof;
   std::copy_n(in_.begin(), proof.size(), proof.begin());
-  if (!equal(proof, proof_of(!initiates()))) return error(Code::kRemote, "wrong token: the peer could not prove that it belongs to this job");
+  if (!equal(proof, proof_of(!initiates()))) {
+    return error(Code::kRemote, "wrong token: the peer could not prove that it belongs to this job");
+  }
   return initiates() ? Status() : send(proof_of(false));
 }
 

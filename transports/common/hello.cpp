@@ -45,8 +45,9 @@ Status check_hello_head(std::span<const std::byte> head, Wire wire) {
   FixedReader reader(head.first(kHelloHeadBytes));
   if (reader.get<uint32_t>() != kMagic) return error(Code::kRemote, "who answers is not tutti");
   if (auto version = reader.get<uint16_t>(); version != kHelloVersion) {
-    return error(Code::kRemote, "the peer speaks version {} of the protocol, this rank {}; use the same tutti everywhere",
-                 version, kHelloVersion);
+    return error(Code::kRemote,
+                 "the peer speaks version {} of the protocol, this rank {}; use the same tutti everywhere", version,
+                 kHelloVersion);
   }
   if (reader.get<uint16_t>() != static_cast<uint16_t>(wire)) {
     return error(Code::kRemote, "the peer speaks for another transport");
@@ -55,7 +56,9 @@ Status check_hello_head(std::span<const std::byte> head, Wire wire) {
 }
 
 Result<LinkHello> parse_hello(std::span<const std::byte> bytes, Wire wire) {
-  if (bytes.size() != kHelloBytes) return error(Code::kRemote, "a hello has {} bytes, not {}", bytes.size(), kHelloBytes);
+  if (bytes.size() != kHelloBytes) {
+    return error(Code::kRemote, "a hello has {} bytes, not {}", bytes.size(), kHelloBytes);
+  }
   TUTTI_TRY(check_hello_head(bytes, wire));
   FixedReader reader(bytes.subspan(kHelloHeadBytes));
   LinkHello hello;
@@ -74,7 +77,9 @@ Status check_hello(const LinkHello& hello, const LinkIdentity& self, int peer) {
   if (hello.nranks != static_cast<uint32_t>(self.nranks)) {
     return error(Code::kRemote, "the peer says that the job has {} ranks, here it has {}", hello.nranks, self.nranks);
   }
-  if (hello.peer != static_cast<uint32_t>(self.rank)) return error(Code::kRemote, "the peer looks for rank {}", hello.peer);
+  if (hello.peer != static_cast<uint32_t>(self.rank)) {
+    return error(Code::kRemote, "the peer looks for rank {}", hello.peer);
+  }
   bool expected = peer >= 0 ? hello.rank == static_cast<uint32_t>(peer)
                             : hello.rank < hello.nranks && hello.rank != static_cast<uint32_t>(self.rank);
   if (!expected) return error(Code::kRemote, "it is rank {} who answers", hello.rank);

@@ -1,4 +1,5 @@
-// The first message on every data connection, and the proof that its sender knows the communicator's token. Pure functions.
+// The first message on every data connection, and the proof that its sender knows the
+// communicator's token. Pure functions.
 #pragma once
 
 #include <array>
@@ -54,8 +55,8 @@ Result<LinkHello> parse_hello(std::span<const std::byte> bytes, Wire wire);
 // Whether `hello` belongs to our job and means us. `peer`: the rank that must have sent it, -1: any other.
 Status check_hello(const LinkHello& hello, const LinkIdentity& self, int peer);
 
-// HMAC-SHA256 under the token over both hellos, so that it is bound to both ranks, both nonces and the direction. The token
-// itself never travels, and a proof is worth nothing on another connection.
+// HMAC-SHA256 under the token over both hellos, so that it is bound to both ranks, both nonces and the direction. The
+// token itself never travels, and a proof is worth nothing on another connection.
 Proof prove(const Token& token, bool by_initiator, const HelloBytes& initiator, const HelloBytes& responder);
 // In constant time.
 bool equal(const Proof& a, const Proof& b);

@@ -22,8 +22,8 @@ std::string signal_problem(const RemoteSlice& signal) {
   bool misaligned = (reinterpret_cast<uintptr_t>(signal.memory->mapped) + signal.offset) % sizeof(Line) != 0;
   if (misaligned) return fmt::format("the signal at offset {} is not aligned to 64 bytes", signal.offset);
   if (in_bounds(signal.memory->size_bytes, signal.offset, sizeof(Line))) return {};
-  return fmt::format("the signal at offset {} does not fit into memory {} of {} bytes", signal.offset, signal.memory->id,
-                     signal.memory->size_bytes);
+  return fmt::format("the signal at offset {} does not fit into memory {} of {} bytes", signal.offset,
+                     signal.memory->id, signal.memory->size_bytes);
 }
 
 void store_line(std::byte* at, const Line& line) {

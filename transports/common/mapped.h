@@ -27,7 +27,8 @@ class MappedWriter {
 
   // Where the peer sleeps; known once connected.
   void set_bell(Bell peer_bell) { peer_bell_ = peer_bell; }
-  Result<PutResult> put(const RemoteSlice& to, std::span<const std::byte> from, const RemoteSlice& signal, const Line& line);
+  Result<PutResult> put(const RemoteSlice& to, std::span<const std::byte> from, const RemoteSlice& signal,
+                        const Line& line);
   Result<PutResult> signal(const RemoteSlice& signal, const Line& line);
   uint64_t puts() const { return puts_; }
 

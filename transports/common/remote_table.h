@@ -11,9 +11,11 @@ namespace tutti {
 
 class RemoteTable {
  public:
-  // `mapping` is what keeps `mapped` valid, empty if something else does. A second memory with the same id is refused: false.
+  // `mapping` is what keeps `mapped` valid, empty if something else does. A second memory with the
+  // same id is refused: false.
   bool add(uint32_t id, size_t size_bytes, std::byte* mapped, Mapping mapping = {}) {
-    return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(mapping)}).second;
+    return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(mapping)})
+        .second;
   }
   void remove(uint32_t id) { memories_.erase(id); }
   // Stays valid until remove(id); nullptr if unknown.

@@ -25,7 +25,10 @@ struct Order {
 class FaultLink final : public Link {
  public:
   FaultLink(std::unique_ptr<Link> inner, const Faults& faults, uint64_t seed)
-      : inner_(std::move(inner)), faults_(faults), random_(seed), always_ready_(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      : inner_(std::move(inner)),
+        faults_(faults),
+        random_(seed),
+        always_ready_(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   ~FaultLink() override {
     while (healthy() && !held_.empty() && release_one()) {
@@ -39,7 +42,8 @@ class FaultLink final : public Link {
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
   const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override {
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
+                        const Line& line) override {
     if (!healthy() || !put_problem(to, from.size()).empty() || !signal_problem(signal).empty()) {
       return inner_->put(to, from, signal, line);
     }
@@ -85,7 +89,9 @@ class FaultLink final : public Link {
 
  private:
   bool healthy() const { return !failed_ && !aborted_.load(); }
-  bool chance(double probability) { return probability > 0 && std::uniform_real_distribution<>()(random_) < probability; }
+  bool chance(double probability) {
+    return probability > 0 && std::uniform_real_distribution<>()(random_) < probability;
+  }
 
   bool is_full() {
     if (storm_left_ == 0 && chance(faults_.full_chance)) storm_left_ = faults_.full_storm;
@@ -106,7 +112,8 @@ class FaultLink final : public Link {
   }
 
   Result<PutResult> pass(const Order& order) {
-    return order.is_put ? inner_->put(order.to, order.from, order.signal, order.line) : inner_->signal(order.signal, order.line);
+    return order.is_put ? inner_->put(order.to, order.from, order.signal, order.line)
+                        : inner_->signal(order.signal, order.line);
   }
 
   // The oldest goes on its way. False: not now.
@@ -145,7 +152,8 @@ class FaultTransport final : public Transport {
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
   std::unique_ptr<Link> open(int peer) override {
-    return std::make_unique<FaultLink>(inner_->open(peer), faults_, faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));
+    return std::make_unique<FaultLink>(inner_->open(peer), faults_,
+                                       faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));
   }
   void ring() noexcept override { inner_->ring(); }
 

@@ -1,5 +1,5 @@
-// A Transport that misbehaves on purpose: wraps any other one, for tests of what stands on top. The same seed gives the same
-// faults for the same sequence of calls. Stores into mapped memory pass by it; only puts and signals are harmed.
+// A Transport that misbehaves on purpose: wraps any other one, for tests of what stands on top. The same seed gives the
+// same faults for the same sequence of calls. Stores into mapped memory pass by it; only puts and signals are harmed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct Faults {
   double full_chance = 0;     // that a put or signal is answered with kFull without need
   int full_storm = 4;         // how many answers in a row then are
 
-  // Not allowed: what is on top must report an error, by its deadline or at once. Counted from 1 on each Link; 0: never.
+  // Not allowed: what is on top must report an error, by its deadline or at once. Counted from
+  // 1 on each Link; 0: never.
   uint64_t drop_put = 0;      // neither payload nor line arrive
   uint64_t truncate_put = 0;  // half the payload arrives, and the line
   uint64_t kill_put = 0;      // the link breaks instead: this end reports kAborted, the peer an error

@@ -27,7 +27,10 @@ struct Shared {
 class LoopbackLink final : public Link {
  public:
   LoopbackLink(Shared& shared, int peer)
-      : shared_(shared), state_(shared.context.rank, peer, "loopback"), writer_(state_), mine_(std::make_shared<LoopbackEnd>()) {}
+      : shared_(shared),
+        state_(shared.context.rank, peer, "loopback"),
+        writer_(state_),
+        mine_(std::make_shared<LoopbackEnd>()) {}
   ~LoopbackLink() override {
     leave();
     if (offered_) shared_.hub->withdraw(shared_.context.job, shared_.context.rank, peer(), mine_);
@@ -41,7 +44,8 @@ class LoopbackLink final : public Link {
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override;
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override {
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
+                        const Line& line) override {
     return writer_.put(to, from, signal, line);
   }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override { return writer_.signal(signal, line); }
@@ -178,7 +182,8 @@ class LoopbackTransport final : public Transport {
   }
   Status listen() override {
     TransportContext& context = shared_.context;
-    shared_.token = TUTTI_TRY(make_identity(Wire::kLoopback, context.job, context.rank, context.nranks, context.token)).token;
+    shared_.token =
+        TUTTI_TRY(make_identity(Wire::kLoopback, context.job, context.rank, context.nranks, context.token)).token;
     context.token = {};  // the caller's bytes are not ours to keep
     return {};
   }

@@ -97,7 +97,9 @@ std::string ShmLink::connect_report() const {
 Status ShmLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
   auto note = encode(ShmNote{.kind = ShmNote::Kind::kShare, .id = memory.id, .size_bytes = memory.bytes.size()});
-  if (Status sent = channel_->send(note, std::span(&memory.fd, 1)); !sent.ok()) return state_.fail(sent.code(), sent.message());
+  if (Status sent = channel_->send(note, std::span(&memory.fd, 1)); !sent.ok()) {
+    return state_.fail(sent.code(), sent.message());
+  }
   sent_.push_back(memory.id);
   return {};
 }
@@ -162,7 +164,9 @@ Status ShmLink::send_releases() {
 
 Status ShmLink::pull(std::span<std::byte> to, uint64_t from) {
   TUTTI_TRY(state_.check());
-  if (!peer_.pullable) return state_.refuse(Code::kInvalidUsage, "the kernel does not let these processes read each other's memory");
+  if (!peer_.pullable) {
+    return state_.refuse(Code::kInvalidUsage, "the kernel does not let these processes read each other's memory");
+  }
   Status pulled = pull_memory(peer_.pid, to, from);
   if (pulled.ok()) return {};
   return pulled.code() == Code::kRemote ? state_.fail(pulled.code(), pulled.message())

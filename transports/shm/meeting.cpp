@@ -37,18 +37,22 @@ Result<std::shared_ptr<ShmBell>> ShmBell::create() {
 Status check_same_user(int socket) {
   ucred peer = TUTTI_TRY(credentials_of_peer(socket));
   if (peer.uid == ::geteuid()) return {};
-  return error(Code::kRemote, "the process at the other end belongs to user {}, this one to user {}", peer.uid, ::geteuid());
+  return error(Code::kRemote, "the process at the other end belongs to user {}, this one to user {}", peer.uid,
+               ::geteuid());
 }
 
 Result<Mapping> map_checked(int fd, uint64_t size_bytes) {
   struct stat file {};
-  if (fd < 0 || ::fstat(fd, &file) != 0) return error(Code::kRemote, "the peer announced shared memory without a descriptor");
+  if (fd < 0 || ::fstat(fd, &file) != 0) {
+    return error(Code::kRemote, "the peer announced shared memory without a descriptor");
+  }
   int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return error(Code::kRemote, "the peer's shared memory could shrink (it is no memfd sealed with F_SEAL_SHRINK)");
   }
   if (size_bytes > static_cast<uint64_t>(file.st_size)) {
-    return error(Code::kRemote, "the peer announced {} bytes of shared memory, but there are {}", size_bytes, file.st_size);
+    return error(Code::kRemote, "the peer announced {} bytes of shared memory, but there are {}", size_bytes,
+                 file.st_size);
   }
   return Mapping::create(fd, size_bytes);
 }
@@ -62,8 +66,8 @@ Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from) {
       to = to.subspan(static_cast<size_t>(got));
       from += static_cast<uint64_t>(got);
     } else if (got == 0 || errno == EFAULT) {
-      return error(Code::kInvalidArgument, "{} bytes at address {:#x} of the peer cannot be read: they are not its memory",
-                   to.size(), from);
+      return error(Code::kInvalidArgument,
+                   "{} bytes at address {:#x} of the peer cannot be read: they are not its memory", to.size(), from);
     } else if (errno == ESRCH) {
       return error(Code::kRemote, "the peer's process {} has died", pid);
     } else if (errno != EINTR) {

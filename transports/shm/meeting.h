@@ -1,5 +1,5 @@
-// What two proven ends of a shm link do before they are a link: exchange doorbells, write a pattern into each other's mapped
-// memory, try to read one from each other's private memory, and tell each other how that went.
+// What two proven ends of a shm link do before they are a link: exchange doorbells, write a pattern into each other's
+// mapped memory, try to read one from each other's private memory, and tell each other how that went.
 #pragma once
 
 #include <sys/types.h>
@@ -64,12 +64,13 @@ class Meeting {
   const ShmBell& mine_;
   std::unique_ptr<SideChannel> channel_;
   Stage stage_ = Stage::kStart;
-  ShmEnd own_;             // its pattern stays in private memory until the peer has pulled it, which the peer's kMet says
+  ShmEnd own_;  // its pattern stays in private memory until the peer has pulled it, which the peer's kMet says
   ShmPeer peer_;
   bool could_pull_ = false;
 };
 
-// Maps the peer's memfd. It must be sealed against shrinking and at least `size_bytes` long, so that touching it is safe.
+// Maps the peer's memfd. It must be sealed against shrinking and at least `size_bytes` long, so
+// that touching it is safe.
 Result<Mapping> map_checked(int fd, uint64_t size_bytes);
 
 // Reads the memory of process `pid` at `from`; as process_vm_readv(2), but all of `to` or an error.

@@ -81,7 +81,8 @@ Result<std::optional<ShmMessage>> SideChannel::receive() {
   if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<ShmMessage>();
   if (received < 0 && errno != ECONNRESET) return system_error(errno, "cannot read from the unix socket");
   size_t count = 0;
-  for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); received > 0 && part_of != nullptr; part_of = CMSG_NXTHDR(&header, part_of)) {
+  for (cmsghdr* part_of = CMSG_FIRSTHDR(&header); received > 0 && part_of != nullptr;
+       part_of = CMSG_NXTHDR(&header, part_of)) {
     if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS) continue;
     size_t fds = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < fds; ++i) {
@@ -93,7 +94,8 @@ Result<std::optional<ShmMessage>> SideChannel::receive() {
   }
   if (received <= 0) return error(Code::kRemote, "the peer's process has died or closed the connection");
   if ((header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
-    return error(Code::kSystem, "a message or its descriptors were cut (is the limit of open files, ulimit -n, too low?)");
+    return error(Code::kSystem,
+                 "a message or its descriptors were cut (is the limit of open files, ulimit -n, too low?)");
   }
   message.size_bytes = static_cast<size_t>(received);
   return std::optional(std::move(message));

@@ -37,13 +37,14 @@ Result<bool> bind_to(int socket, std::string_view name) {
 class ShmTransport final : public Transport {
  public:
   explicit ShmTransport(const TransportContext& context)
-      : context_(context), shared_{.identity = {}, .name = {}, .acceptor = nullptr, .exports = {}, .bells = BellRow(context.nranks)} {}
+      : context_(context),
+        shared_{.identity = {}, .name = {}, .acceptor = nullptr, .exports = {}, .bells = BellRow(context.nranks)} {}
 
   std::string_view name() const override { return "shm"; }
 
-  // The abstract socket's name lives in the network namespace. Reading each other's memory needs the same process and user
-  // namespaces and no Yama in between; it is tried when connecting, and a kernel that refuses for another reason only costs
-  // the trait.
+  // The abstract socket's name lives in the network namespace. Reading each other's memory needs the same process
+  // and user namespaces and no Yama in between; it is tried when connecting, and a kernel that refuses for another
+  // reason only costs the trait.
   std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool) const override {
     const HostIdentity &a = self.identity, &b = peer.identity;
     if (a.boot_id.empty() || a.boot_id != b.boot_id || a.net_namespace != b.net_namespace) return std::nullopt;
@@ -53,7 +54,8 @@ class ShmTransport final : public Transport {
   }
 
   Status listen() override {
-    shared_.identity = TUTTI_TRY(make_identity(Wire::kShm, context_.job, context_.rank, context_.nranks, context_.token));
+    shared_.identity =
+        TUTTI_TRY(make_identity(Wire::kShm, context_.job, context_.rank, context_.nranks, context_.token));
     context_.token = {};  // the caller's bytes are not ours to keep
     Fd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!listener) return system_error(errno, "cannot make a unix socket");

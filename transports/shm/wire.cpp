@@ -27,7 +27,9 @@ Result<std::string> parse_shm_address(std::span<const std::byte> bytes) {
   if (bytes.size() < kAddressHeadBytes) return bad();
   FixedReader reader(bytes);
   if (reader.get<uint32_t>() != kAddressMagic) return bad();
-  if (reader.get<uint16_t>() != kAddressVersion) return error(Code::kRemote, "the peer's shm address has another version");
+  if (reader.get<uint16_t>() != kAddressVersion) {
+    return error(Code::kRemote, "the peer's shm address has another version");
+  }
   size_t size = reader.get<uint16_t>();
   if (size == 0 || size > kMostShmNameBytes || size != reader.left()) return bad();
   return std::string(reinterpret_cast<const char*>(bytes.data()) + kAddressHeadBytes, size);

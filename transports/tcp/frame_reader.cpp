@@ -56,8 +56,8 @@ Status FrameReader::begin(const Frame& frame) {
   if (frame.size_bytes > 0) {
     payload_to_ = sink_.writable(frame.memory, frame.offset, frame.size_bytes);
     if (payload_to_ == nullptr) {
-      return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write", frame.size_bytes,
-                   frame.memory, frame.offset);
+      return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write",
+                   frame.size_bytes, frame.memory, frame.offset);
     }
   }
   frame_ = frame;
@@ -78,7 +78,9 @@ void FrameReader::take_payload_from_buffer() {
 
 void FrameReader::finish() {
   // Asked for again: the memory may have been released while the payload was under way.
-  if (std::byte* line = sink_.writable(frame_.signal_memory, frame_.signal_offset, sizeof(Line))) store_line(line, frame_.line);
+  if (std::byte* line = sink_.writable(frame_.signal_memory, frame_.signal_offset, sizeof(Line))) {
+    store_line(line, frame_.line);
+  }
   ++applied_;
 }
 

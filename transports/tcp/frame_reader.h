@@ -1,6 +1,6 @@
-// Turns the byte stream of a peer into memory writes and lines. It has no socket: the owner asks where the next bytes go, puts
-// them there, and says how many came. Large payloads so go straight into place; headers and what is small go through a
-// buffer, many at a time.
+// Turns the byte stream of a peer into memory writes and lines. It has no socket: the owner asks where the next bytes
+// go, puts them there, and says how many came. Large payloads so go straight into place; headers and what is small go
+// through a buffer, many at a time.
 #pragma once
 
 #include <sys/uio.h>

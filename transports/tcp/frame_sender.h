@@ -1,5 +1,5 @@
-// Sends frames on a socket without blocking. What the kernel does not take at once is kept: headers by value, payloads where
-// they are. The number of kept frames is bounded, except for control frames, which are few.
+// Sends frames on a socket without blocking. What the kernel does not take at once is kept: headers by value, payloads
+// where they are. The number of kept frames is bounded, except for control frames, which are few.
 #pragma once
 
 #include <sys/uio.h>

@@ -28,8 +28,12 @@ Blob encode(const TcpHost& host) {
   FixedWriter writer(blob);
   writer.put(kMagic).put(kVersion).put(static_cast<uint16_t>(count)).put(host.host);
   for (const TcpAddress& address : std::span(host.addresses).first(count)) {
-    auto flags = static_cast<uint8_t>((address.loopback ? kLoopbackFlag : 0) | (address.link_local ? kLinkLocalFlag : 0));
-    writer.put(static_cast<uint8_t>(address.family)).put(flags).put(address.port).put(std::span<const std::byte>(address.bytes));
+    auto flags =
+        static_cast<uint8_t>((address.loopback ? kLoopbackFlag : 0) | (address.link_local ? kLinkLocalFlag : 0));
+    writer.put(static_cast<uint8_t>(address.family))
+        .put(flags)
+        .put(address.port)
+        .put(std::span<const std::byte>(address.bytes));
   }
   return blob;
 }

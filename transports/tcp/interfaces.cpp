@@ -20,7 +20,8 @@ int64_t speed_of(const std::string& interface) {
 
 std::string numeric(const TcpAddress& address) {
   char text[INET6_ADDRSTRLEN] = {};
-  ::inet_ntop(address.family == TcpAddress::Family::kIpv4 ? AF_INET : AF_INET6, address.bytes.data(), text, sizeof text);
+  ::inet_ntop(address.family == TcpAddress::Family::kIpv4 ? AF_INET : AF_INET6, address.bytes.data(), text,
+              sizeof text);
   return text;
 }
 
@@ -57,8 +58,8 @@ Result<std::vector<LocalAddress>> local_addresses(const std::string& wanted) {
   std::copy_if(all.begin(), all.end(), std::back_inserter(chosen),
                [&](const LocalAddress& one) { return one.interface == wanted || numeric(one.address) == wanted; });
   if (!chosen.empty()) return chosen;
-  return error(Code::kInvalidArgument, "there is no network interface or address '{}' that is up; there are: {}", wanted,
-               listed(all));
+  return error(Code::kInvalidArgument, "there is no network interface or address '{}' that is up; there are: {}",
+               wanted, listed(all));
 }
 
 }  // namespace tutti

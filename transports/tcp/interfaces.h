@@ -15,8 +15,8 @@ struct LocalAddress {
   int64_t speed_mbps = 0;      // 0: unknown
 };
 
-// The addresses of all interfaces that are up, best first: by speed, loopback last. With `wanted`, the name of an interface or
-// one address, only those; none is an error that names what there is.
+// The addresses of all interfaces that are up, best first: by speed, loopback last. With `wanted`, the name of an
+// interface or one address, only those; none is an error that names what there is.
 Result<std::vector<LocalAddress>> local_addresses(const std::string& wanted);
 
 }  // namespace tutti

@@ -28,8 +28,8 @@ void tune(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-// Everything to try: on one host its loopback addresses first, else what is not loopback; a link-local address through each
-// interface of ours.
+// Everything to try: on one host its loopback addresses first, else what is not loopback; a link-local address
+// through each interface of ours.
 std::vector<DialTarget> candidates_for(const TcpHost& peer, const TcpShared& shared) {
   bool same_host = peer.host == shared.host.host;
   std::vector<TcpAddress> targets;

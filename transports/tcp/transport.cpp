@@ -18,7 +18,9 @@ Result<Fd> listen_at(const SocketAddress& address, bool also_ipv4) {
   if (address.storage.ss_family == AF_INET6) {
     (void)::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &ipv6_only, sizeof ipv6_only);
   }
-  if (::bind(socket.get(), address.get(), address.size_bytes) != 0) return system_error(errno, "cannot bind a TCP socket");
+  if (::bind(socket.get(), address.get(), address.size_bytes) != 0) {
+    return system_error(errno, "cannot bind a TCP socket");
+  }
   if (::listen(socket.get(), SOMAXCONN) != 0) return system_error(errno, "cannot listen on a TCP socket");
   return socket;
 }
@@ -64,7 +66,8 @@ class TcpTransport final : public Transport {
   }
 
   Status listen() override {
-    shared_.identity = TUTTI_TRY(make_identity(Wire::kTcp, context_.job, context_.rank, context_.nranks, context_.token));
+    shared_.identity =
+        TUTTI_TRY(make_identity(Wire::kTcp, context_.job, context_.rank, context_.nranks, context_.token));
     context_.token = {};  // the caller's bytes are not ours to keep
     shared_.sources = TUTTI_TRY(local_addresses(context_.interface));
     shared_.host.host = this_host();
