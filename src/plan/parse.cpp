@@ -3,7 +3,7 @@
 #include <limits>
 #include <optional>
 
-#include "plan/json_lines.h"
+#include "base/json_value.h"
 #include "plan/resolve.h"
 #include "plan/text.h"
 
@@ -26,11 +26,7 @@ class Reader {
   // nullptr when absent.
   const JsonValue* find(std::string_view name) {
     known_.push_back(name);
-    if (object_.kind != Kind::kObject) return nullptr;
-    for (const JsonValue& member : object_.items) {
-      if (member.name == name) return &member;
-    }
-    return nullptr;
+    return object_.member(name);
   }
   Result<const JsonValue*> need(std::string_view name, Kind kind) {
     const JsonValue* value = find(name);
@@ -66,8 +62,7 @@ class Reader {
       if (std::find(known_.begin(), known_.end(), member.name) == known_.end()) {
         return wrong(member, "{} has an unknown \"{}\"", what_, member.name);
       }
-      auto same_name = [&](const JsonValue& other) { return other.name == member.name; };
-      if (&*std::find_if(object_.items.begin(), object_.items.end(), same_name) != &member) {
+      if (object_.member(member.name) != &member) {
         return wrong(member, "{} has \"{}\" twice", what_, member.name);
       }
     }
@@ -197,7 +192,7 @@ Result<std::vector<RankPlan>> parse_parts(const JsonValue& list, const PlanShape
 }  // namespace
 
 Result<Plan> parse_plan(std::string_view json) {
-  JsonValue root = TUTTI_TRY(parse_json_lines(json));
+  JsonValue root = TUTTI_TRY(parse_json(json));
   Reader reader(root, "the plan");
   if (TUTTI_TRY(reader.text("format")) != "tutti.plan") return wrong(root, "\"format\" must be \"tutti.plan\"");
   TUTTI_TRY(reader.number("version", 1, 1));

@@ -7,7 +7,6 @@
 #include "topology/describe.h"
 #include "topology/digest.h"
 #include "topology/json_document.h"
-#include "topology/json_locate.h"
 #include "topology/json_reader.h"
 #include "topology/network.h"
 #include "topology/topology.h"
@@ -128,17 +127,20 @@ TopologyRank rank_of(RankEntry&& entry, const Inventory& host) {
 std::string to_json(const Topology& topology) { return write_document(entry_of(topology), kFormat, kVersion); }
 
 Result<Topology> parse_topology(std::string_view json) {
-  TopologyEntry entry = TUTTI_TRY(read_document<TopologyEntry>(json, kFormat, kVersion));
-  auto refuse = [&](std::string path, std::string reason) {
-    return document_error(json, JsonFault{std::move(path), std::move(reason)});
+  JsonValue document = TUTTI_TRY(parse_json(json));
+  TopologyEntry entry = TUTTI_TRY(read_document<TopologyEntry>(document, kFormat, kVersion));
+  auto refuse = [](const JsonValue& where, std::string path, std::string reason) {
+    return document_error({where.line, std::move(path), std::move(reason)});
   };
-  if (entry.ranks.size() > kMaxRanks) return refuse("ranks", fmt::format("has more than {} ranks", kMaxRanks));
+  const JsonValue& ranks = document.member_or_self("ranks");
+  if (entry.ranks.size() > kMaxRanks) return refuse(ranks, "ranks", fmt::format("has more than {} ranks", kMaxRanks));
   Topology topology;
   topology.forced_transport = entry.forced_transport;
   for (HostEntry& host : entry.hosts) topology.hosts.push_back(host_of(std::move(host)));
   for (RankEntry& rank : entry.ranks) {
     if (static_cast<size_t>(rank.host) >= topology.hosts.size()) {
-      return refuse(fmt::format("ranks[{}].host", topology.ranks.size()),
+      size_t i = topology.ranks.size();
+      return refuse(ranks.items[i].member_or_self("host"), fmt::format("ranks[{}].host", i),
                     fmt::format("is {}, but the number of hosts is {}", rank.host, topology.hosts.size()));
     }
     const Inventory& host = topology.hosts[rank.host].inventory;
@@ -146,10 +148,10 @@ Result<Topology> parse_topology(std::string_view json) {
   }
   number_local_ranks(topology);
   if (Status status = check_topology(topology); !status.ok()) {
-    return error(status.code(), "line {}: {}", std::max(1, line_of(json, "hosts")), status.message());
+    return error(status.code(), "line {}: {}", document.member_or_self("hosts").line, status.message());
   }
   if (!entry.links.empty() && entry.links != link_classes(topology)) {
-    return refuse("links",
+    return refuse(document.member_or_self("links"), "links",
                   "contradicts the hosts' figures, from which it follows; change hosts[].inventory.costs or "
                   "hosts[].network_* instead and leave \"links\" out");
   }

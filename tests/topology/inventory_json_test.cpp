@@ -94,6 +94,10 @@ TEST_CASE("a misspelt field is refused with the nearest name") {
         "line 4: cpu.core is no field of this format; did you mean \"cores\"?");
 }
 
+TEST_CASE("a field that is there twice is refused") {
+  CHECK(refusal(document("\"kernel\": \"6\",\n\"kernel\": \"7\"")) == "line 5: kernel is there twice");
+}
+
 TEST_CASE("another format or version is refused") {
   CHECK_THAT(refusal("[]"), Catch::StartsWith("line 1: the document must be an object"));
   CHECK(refusal("{}") == "line 1: the document must have \"format\": \"tutti.inventory\"");

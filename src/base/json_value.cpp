@@ -1,5 +1,6 @@
-#include "plan/json_lines.h"
+#include "base/json_value.h"
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -61,7 +62,11 @@ class Builder {
                   negative);
   }
   bool number_unsigned(uint64_t value) { return number(JsonValue::Kind::kInteger, value, false); }
-  bool number_float(double, const std::string&) { return add(JsonValue::Kind::kFraction) != nullptr; }
+  bool number_float(double value, const std::string&) {
+    JsonValue* added = add(JsonValue::Kind::kFraction);
+    if (added != nullptr) added->fraction = value;
+    return added != nullptr;
+  }
   bool string(std::string& value) {
     JsonValue* added = add(JsonValue::Kind::kText);
     if (added != nullptr) added->text = std::move(value);
@@ -133,7 +138,18 @@ class Builder {
 
 }  // namespace
 
-Result<JsonValue> parse_json_lines(std::string_view text) {
+const JsonValue* JsonValue::member(std::string_view name) const {
+  if (kind != Kind::kObject) return nullptr;
+  auto found = std::find_if(items.begin(), items.end(), [&](const JsonValue& item) { return item.name == name; });
+  return found == items.end() ? nullptr : &*found;
+}
+
+const JsonValue& JsonValue::member_or_self(std::string_view name) const {
+  const JsonValue* found = member(name);
+  return found == nullptr ? *this : *found;
+}
+
+Result<JsonValue> parse_json(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
     return error(Code::kInvalidArgument, "line 1: the text has {} bytes; the most is {}", text.size(), kMaxTextBytes);
   }
