@@ -16,7 +16,7 @@ function(step_tree)
   file(REMOVE_RECURSE ${SCRATCH}/first ${PREFIX})
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/first)
   file(RENAME ${SCRATCH}/first ${PREFIX})
-  run(${PREFIX}/bin/tutti --version)
+  run(${PREFIX}/bin/tutti bench all_reduce --ranks 2 -b 1K -e 64K)
 endfunction()
 
 function(step_find_package)
