@@ -8,7 +8,7 @@ declare -rA packages_for=(
   [asan]=""
   [tsan]="util-linux"
   [clang]="clang clang-tidy"
-  [fuzz]="clang llvm"
+  [fuzz]="clang llvm libclang-rt-dev"
   [aarch64]="g++-aarch64-linux-gnu qemu-user libc6-dev:arm64 libstdc++6:arm64 libfmt-dev:arm64 libspdlog-dev:arm64
              libssl-dev:arm64 libhwloc-dev:arm64 libhwy-dev:arm64"
   [install]=""
