@@ -62,7 +62,7 @@ tutti_unique_id_t encode(const UniqueId& id) {
 
 Result<UniqueId> decode_unique_id(const tutti_unique_id_t& bytes) {
   ByteView all = std::as_bytes(std::span(bytes.bytes));
-  Reader in(all);
+  Reader in(all.first(kChecksumAt));
   uint32_t magic = in.u32();
   uint8_t version = in.u8();
   bool intact = Reader(all.subspan(kChecksumAt)).u32() == checksum(all.first(kChecksumAt));
