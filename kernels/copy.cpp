@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Whole cache lines from `from` (unaligned) to `to` (at a line). Returns the bytes copied.
 size_t stream_lines(std::byte* to, const std::byte* from, size_t size_bytes) {
   const hn::ScalableTag<uint8_t> d8;
-  constexpr size_t n = hn::MaxLanes(hn::ScalableTag<uint8_t>());
+  const size_t n = hn::Lanes(d8);
   const auto* in = reinterpret_cast<const uint8_t*>(from);
   auto* out = reinterpret_cast<uint8_t*>(to);
   size_t at = 0;

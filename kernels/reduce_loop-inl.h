@@ -67,7 +67,7 @@ class Reduction {
   // stopped.
   HWY_INLINE size_t run_long(size_t at) const {
     const Bytes d8;
-    constexpr size_t n = hn::MaxLanes(Bytes());
+    const size_t n = hn::Lanes(d8);
     for (; end_ - at >= 4 * n; at += 4 * n) {
       const uint8_t* from = source(0, at);
       auto a = load(d8, from), b = load(d8, from + n), c = load(d8, from + 2 * n), d = load(d8, from + 3 * n);
@@ -99,7 +99,7 @@ class Reduction {
 
   template <class D8>
   HWY_INLINE size_t run_single(D8 d8, size_t at) const {
-    constexpr size_t n = hn::MaxLanes(D8());
+    const size_t n = hn::Lanes(d8);
     for (; end_ - at >= n; at += n) {
       auto block = load(d8, source(0, at));
       for (size_t j = 1; j < sources_.size(); ++j) block = combine(Op(), block, load(d8, source(j, at)));

@@ -61,7 +61,7 @@ HWY_INLINE V divide(V value, const Divisor& by) {
   } else if constexpr (sizeof(T) == 8) {
     HWY_ALIGN T lanes[hn::MaxLanes(d)];
     hn::Store(value, d, lanes);
-    divide_each(lanes, hn::MaxLanes(d), by.value);
+    divide_each(lanes, hn::Lanes(d), by.value);
     return hn::Load(d, lanes);
   } else if constexpr (std::is_signed_v<T>) {
     const auto negative = as_unsigned(hn::VecFromMask(d, hn::Lt(value, hn::Zero(d))));

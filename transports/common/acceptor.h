@@ -24,8 +24,8 @@ class Acceptor {
   using Admit = std::function<Status(int fd)>;
 
   // `listeners` are bound, listening and non-blocking.
-  Acceptor(LinkIdentity self, std::vector<Fd> listeners, Admit admit)
-      : self_(std::move(self)), listeners_(std::move(listeners)), admit_(std::move(admit)) {}
+  Acceptor(const LinkIdentity& self, std::vector<Fd> listeners, Admit admit)
+      : self_(self), listeners_(std::move(listeners)), admit_(std::move(admit)) {}
 
   // Accepts and proves what has come. kMoved: watch() now adds other things. Errors: kSystem.
   Result<Progress> advance();
