@@ -9,6 +9,7 @@
 #include "core/communicator.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
+#include "planner/planner.h"
 
 namespace tutti {
 
@@ -34,6 +35,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   rank_ = info.rank;
   nranks_ = info.nranks;
   set_log_rank(rank_);
+  TUTTI_TRY(check_algorithm(config_.algorithm));
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
   TUTTI_TRY(exchange_facts(deadline));
   TUTTI_TRY(agree_on_topology(deadline));

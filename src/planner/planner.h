@@ -40,6 +40,9 @@ struct Tuning {
 // The options "algorithm", "channels", "slice_bytes" and "slot_bytes".
 Tuning tuning_from(const Config& config);
 
+// Errors: there is no algorithm of that name (names the nearest); "" is none and right.
+Status check_algorithm(std::string_view name);
+
 struct Candidate {
   std::string algorithm;
   bool admitted = false;

@@ -64,15 +64,6 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
   return fmt::format("{} is faster than {}", described(chosen), described(candidates[1]));
 }
 
-Status unknown_algorithm(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Algorithm* algorithm : kAlgorithms) names.push_back(algorithm->name);
-  std::string_view near = nearest(name, names);
-  if (near.empty())
-    return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; there are {}", name, fmt::join(names, ", "));
-  return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; did you mean \"{}\"?", name, near);
-}
-
 std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
   std::vector<Candidate> candidates;
   for (const Algorithm* algorithm : kAlgorithms) {
@@ -98,6 +89,16 @@ const Algorithm* find_algorithm(std::string_view name) {
   return found == kAlgorithms.end() ? nullptr : *found;
 }
 
+Status check_algorithm(std::string_view name) {
+  if (name.empty() || find_algorithm(name) != nullptr) return {};
+  std::vector<std::string_view> names;
+  for (const Algorithm* algorithm : kAlgorithms) names.push_back(algorithm->name);
+  std::string_view near = nearest(name, names);
+  if (near.empty())
+    return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; there are {}", name, fmt::join(names, ", "));
+  return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; did you mean \"{}\"?", name, near);
+}
+
 Tuning tuning_from(const Config& config) {
   Tuning tuning;
   tuning.algorithm = config.algorithm;
@@ -118,7 +119,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
     return error(Code::kInvalidArgument, "cannot plan for an unknown collective, datatype or operation");
   }
   bool forced = !tuning.algorithm.empty();
-  if (forced && find_algorithm(tuning.algorithm) == nullptr) return unknown_algorithm(tuning.algorithm);
+  TUTTI_TRY(check_algorithm(tuning.algorithm));
 
   Request request = representative(asked);
   Choice choice;

@@ -115,6 +115,17 @@ TEST_CASE("options are checked by name and value") {
   tutti_config_destroy(config);
 }
 
+TEST_CASE("an algorithm that there is not is refused before anybody is met") {
+  tutti_config_t* config = nullptr;
+  REQUIRE(tutti_config_create(&config) == TUTTI_SUCCESS);
+  CHECK(tutti_config_set(config, "algorithm", "rong") == TUTTI_SUCCESS);
+  tutti_comm_t* comm = nullptr;
+  CHECK(tutti_comm_init_rank_config(&comm, 1, nullptr, 0, config) == TUTTI_INVALID_ARGUMENT);
+  CHECK(last().find("no algorithm is called \"rong\"; did you mean \"ring\"?") != std::string::npos);
+  CHECK(comm == nullptr);
+  tutti_config_destroy(config);
+}
+
 TEST_CASE("every status has a text") {
   for (int status = 0; status <= 9; ++status) {
     CHECK(std::string(tutti_status_text(static_cast<tutti_status_t>(status))) != "unknown status");
