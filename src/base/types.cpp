@@ -8,17 +8,16 @@ namespace {
 
 struct DatatypeFacts {
   Datatype datatype;
-  size_t size_bytes;
   std::string_view name;
   std::string_view short_name;  // nccl-tests'
 };
 
 constexpr std::array kDatatypes = {
-    DatatypeFacts{TUTTI_INT8, 1, "int8", "char"},       DatatypeFacts{TUTTI_UINT8, 1, "uint8", "byte"},
-    DatatypeFacts{TUTTI_INT32, 4, "int32", "int"},      DatatypeFacts{TUTTI_UINT32, 4, "uint32", "uint"},
-    DatatypeFacts{TUTTI_INT64, 8, "int64", "long"},     DatatypeFacts{TUTTI_UINT64, 8, "uint64", "ulong"},
-    DatatypeFacts{TUTTI_FLOAT16, 2, "float16", "half"}, DatatypeFacts{TUTTI_FLOAT32, 4, "float32", "float"},
-    DatatypeFacts{TUTTI_FLOAT64, 8, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, 2, "bfloat16", "bf16"},
+    DatatypeFacts{TUTTI_INT8, "int8", "char"},       DatatypeFacts{TUTTI_UINT8, "uint8", "byte"},
+    DatatypeFacts{TUTTI_INT32, "int32", "int"},      DatatypeFacts{TUTTI_UINT32, "uint32", "uint"},
+    DatatypeFacts{TUTTI_INT64, "int64", "long"},     DatatypeFacts{TUTTI_UINT64, "uint64", "ulong"},
+    DatatypeFacts{TUTTI_FLOAT16, "float16", "half"}, DatatypeFacts{TUTTI_FLOAT32, "float32", "float"},
+    DatatypeFacts{TUTTI_FLOAT64, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, "bfloat16", "bf16"},
 };
 constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
 constexpr std::array<std::string_view, 1> kCollectives = {"all_reduce"};
@@ -41,14 +40,6 @@ std::string_view name_at(const std::array<std::string_view, n>& names, int index
 }
 
 }  // namespace
-
-size_t size_of(Datatype datatype) {
-  auto* facts = facts_of(datatype);
-  return facts == nullptr ? 0 : facts->size_bytes;
-}
-bool is_valid(Datatype datatype) { return facts_of(datatype) != nullptr; }
-bool is_valid(ReduceOp op) { return name_of(op) != "?"; }
-bool is_valid(Collective collective) { return name_of(collective) != "?"; }
 
 std::string_view name_of(Datatype datatype) {
   auto* facts = facts_of(datatype);

@@ -15,10 +15,24 @@ using ReduceOp = tutti_op_t;
 using Collective = tutti_collective_t;
 
 // 0 for a value that is no datatype.
-size_t size_of(Datatype datatype);
-bool is_valid(Datatype datatype);
-bool is_valid(ReduceOp op);
-bool is_valid(Collective collective);
+constexpr size_t size_of(Datatype datatype) {
+  switch (datatype) {
+    case TUTTI_INT8:
+    case TUTTI_UINT8: return 1;
+    case TUTTI_FLOAT16:
+    case TUTTI_BFLOAT16: return 2;
+    case TUTTI_INT32:
+    case TUTTI_UINT32:
+    case TUTTI_FLOAT32: return 4;
+    case TUTTI_INT64:
+    case TUTTI_UINT64:
+    case TUTTI_FLOAT64: return 8;
+  }
+  return 0;
+}
+constexpr bool is_valid(Datatype datatype) { return size_of(datatype) != 0; }
+constexpr bool is_valid(ReduceOp op) { return op >= TUTTI_SUM && op <= TUTTI_AVG; }
+constexpr bool is_valid(Collective collective) { return collective == TUTTI_ALL_REDUCE; }
 
 // "float32", "sum", "all_reduce"; "?" for a value that is none.
 std::string_view name_of(Datatype datatype);

@@ -54,6 +54,11 @@ Status init_from_environment(tutti_comm_t** comm, const tutti_config_t* config) 
   return create_communicator(comm, info, options, deadline);
 }
 
+Status stream_refused(std::string_view function) {
+  return error(Code::kInvalidArgument, "{}: host buffers take no stream; pass NULL (device buffers are not supported)",
+               function);
+}
+
 Result<CallArguments> arguments_of(const tutti_call_t* call) {
   if (call == nullptr) return null_argument("tutti_start", "call");
   tutti_call_t full{};
@@ -72,8 +77,7 @@ Result<CallArguments> arguments_of(const tutti_call_t* call) {
     return error(Code::kInvalidArgument, "tutti_start: flags {:#x} are not known; set 0", full.flags);
   }
   if (full.stream != nullptr) {
-    return error(Code::kInvalidArgument,
-                 "tutti_start: host buffers take no stream; pass NULL (device buffers are not supported)");
+    return stream_refused("tutti_start");
   }
   if (full.timeout_ms < 0) {
     return error(Code::kInvalidArgument, "tutti_start: timeout_ms {} is negative", full.timeout_ms);
@@ -274,8 +278,13 @@ tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint
                                 tutti_op_t op, tutti_comm_t* comm, tutti_stream_t stream) {
   if (comm == nullptr) return report(null_argument("tutti_all_reduce", "comm"));
   return comm->keep(guarded([&]() -> Status {
-    tutti_call_t call = all_reduce_call(send_buffer, recv_buffer, count, datatype, op, stream);
-    return comm->communicator->run(TUTTI_TRY(arguments_of(&call)));
+    if (stream != nullptr) return stream_refused("tutti_all_reduce");
+    return comm->communicator->run({.collective = TUTTI_ALL_REDUCE,
+                                    .datatype = datatype,
+                                    .op = op,
+                                    .count = count,
+                                    .input = static_cast<const std::byte*>(send_buffer),
+                                    .output = static_cast<std::byte*>(recv_buffer)});
   }));
 }
 

@@ -51,15 +51,18 @@ Status Communicator::check(const CallArguments& arguments) const {
 Status Communicator::run(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
-  if (has_calls()) {
-    TUTTI_TRY(start(request));
-    wait(request);
-    return std::move(request.result);
+  {
+    auto turn = take_turn();
+    // Without calls of others in front nobody but this thread ever sees the request.
+    if (has_calls()) {
+      TUTTI_TRY(start(request));
+    } else {
+      TUTTI_TRY(admit(request));
+      adopt(request);
+    }
+    drive(request);
   }
-  TUTTI_TRY(admit(request));
-  auto turn = take_turn();
-  adopt(request);
-  drive(request);
+  if (has_calls()) context_->engine->add(this);
   return std::move(request.result);
 }
 
@@ -67,12 +70,13 @@ Status Communicator::admit(tutti_request& request) {
   if (failure_.happened()) return failure_.status();
   TUTTI_TRY(check(request.arguments));
   request.communicator = this;
-  pending_.fetch_add(1, std::memory_order_acq_rel);
   return {};
 }
 
 Status Communicator::start(tutti_request& request) {
   TUTTI_TRY(admit(request));
+  request.queued = true;
+  pending_.fetch_add(1, std::memory_order_acq_rel);
   std::lock_guard lock(queue_mutex_);
   (last_ == nullptr ? first_ : last_->next) = &request;
   last_ = &request;
@@ -150,6 +154,7 @@ Advance Communicator::advance() {
     return Advance::kMoved;
   }
   if (connecting_) return connect();
+  if (run_.still_waits()) return Advance::kBlocked;
   auto progress = run_.advance();
   if (!progress.ok()) {
     fail_on_link(std::move(progress).status());
@@ -281,7 +286,7 @@ void Communicator::complete(Status result) {
   tutti_request* request = std::exchange(active_, nullptr);
   request->result = std::move(result);
   waits_for_.store(-1, std::memory_order_relaxed);
-  pending_.fetch_sub(1, std::memory_order_acq_rel);
+  if (request->queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
   request->done.store(true, std::memory_order_release);  // the owner may free it from here on
 }
 

@@ -135,7 +135,7 @@ class Communicator {
   tutti_request* first_ = nullptr;
   tutti_request* last_ = nullptr;
 
-  std::atomic<int> pending_{0};          // calls that are not complete
+  std::atomic<int> pending_{0};          // queued calls that are not complete
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
   std::mutex turn_;                      // guards what follows
   tutti_request* active_ = nullptr;

@@ -31,5 +31,6 @@ struct tutti_request {
   tutti::CallArguments arguments;
   tutti::Status result;            // valid once done
   std::atomic<bool> done{false};
+  bool queued = false;             // others may see it
   tutti_request* next = nullptr;   // in the communicator's queue
 };

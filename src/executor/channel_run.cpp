@@ -25,6 +25,7 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   peers_ = &peers;
   channel_ = channel;
   waiting_for_ = -1;
+  awaited_ = nullptr;
   for (size_t i = 0; i < static_cast<size_t>(program.temps) * program.temp_copies; ++i) {
     temps_[i] = {scratch_.data() + i * call.shape->slice_bytes, 0};
   }
@@ -55,76 +56,81 @@ void ChannelRun::next_op() {
 
 Result<Progress> ChannelRun::advance() {
   bool moved = false;
+  Step step = Step::kDone;
+  awaited_ = nullptr;
   while (section_ < program_->sections.size()) {
     const ProgramSection& section = program_->sections[section_];
     if (section.ops.count > 0) {
       const Op& op = program_->ops[section.ops.first + op_];
       bool runs = round_ >= op.lag && round_ - op.lag < slices_;
-      if (runs && !TUTTI_TRY(run(op, round_ - op.lag))) return moved ? Progress::kMoved : Progress::kBlocked;
+      if (runs) step = run(op, round_ - op.lag);
+      if (step != Step::kDone) break;
       moved = moved || runs;
     }
     next_op();
   }
-  Progress settled = TUTTI_TRY(settle());
-  return settled == Progress::kBlocked && moved ? Progress::kMoved : settled;
+  if (step == Step::kDone) step = settle();
+  if (step == Step::kFailed) return std::move(failure_);
+  if (step == Step::kDone) return Progress::kDone;
+  return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
-Result<bool> ChannelRun::run(const Op& op, uint64_t slice) {
-  return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
+ChannelRun::Step ChannelRun::fail(Status why) {
+  failure_ = std::move(why);
+  return Step::kFailed;
+}
+
+ChannelRun::Step ChannelRun::wait_for(const Peer& peer) {
+  waiting_for_ = peer.rank();
+  return peer.broken().ok() ? Step::kWaits : fail(peer.broken());
 }
 
 // The caller's buffers are his again once nobody reads them and every sender has been told.
-Result<Progress> ChannelRun::settle() {
+ChannelRun::Step ChannelRun::settle() {
   for (int32_t rank : program_->peers) peer(rank).recv_stream(channel_).release();
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
-    if (from.send_stream(channel_).references_released() && from.sent_all() && from.told_all()) continue;
-    waiting_for_ = rank;
-    if (!from.broken().ok()) return from.broken();
-    return Progress::kBlocked;
+    bool settled = from.send_stream(channel_).references_released() && from.sent_all() && from.told_all();
+    if (!settled) return wait_for(from);
   }
   waiting_for_ = -1;
-  return Progress::kDone;
+  return Step::kDone;
 }
 
-Result<bool> ChannelRun::run_wait(const Op& op, uint64_t slice) {
+ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
-  waiting_for_ = op.peer;
   stream.release();
   if (!stream.ready()) {
-    if (!from.broken().ok()) return from.broken();
-    return false;
+    awaited_ = &stream;
+    return wait_for(from);
   }
   const Line& line = stream.next_line();
   Message message = decode(line);
-  TUTTI_TRY(check_message(from, line, message, op, slice));
+  if (line.words[1] != call_->signature) {
+    return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
+                    .at({.rank = -1, .peer = from.rank(), .link = {}}));
+  }
+  if (!is_well_formed(message, op, slice)) {
+    return fail(error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
+                      static_cast<int>(message.kind), message.size_bytes)
+                    .at({.rank = -1, .peer = from.rank(), .link = {}}));
+  }
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
   std::byte* into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
-  if (!TUTTI_TRY(accept(from, stream, message, into))) return false;
-  if (op.release) stream.release();
-  waiting_for_ = -1;
-  return true;
+  Step accepted = accept(from, stream, message, into);
+  if (accepted == Step::kDone && op.release) stream.release();
+  return accepted;
 }
 
-Status ChannelRun::check_message(Peer& from, const Line& line, const Message& message, const Op& op,
-                                 uint64_t slice) const {
-  if (line.words[1] != call_->signature) {
-    return error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
-        .at({.rank = -1, .peer = from.rank(), .link = {}});
-  }
-  uint64_t most = call_->shape->slice_bytes;
-  bool fits = message.size_bytes <= (message.kind == MessageKind::kInline ? kInlineBytes : most) &&
-              (op.into == kNoChunk || message.size_bytes == output_piece(op.into, slice).size());
-  if (fits && message.kind <= MessageKind::kDirect && (message.kind != MessageKind::kDirect || op.into != kNoChunk)) {
-    return {};
-  }
-  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
-               static_cast<int>(message.kind), message.size_bytes)
-      .at({.rank = -1, .peer = from.rank(), .link = {}});
+bool ChannelRun::is_well_formed(const Message& message, const Op& op, uint64_t slice) const {
+  uint64_t most = message.kind == MessageKind::kInline ? kInlineBytes : call_->shape->slice_bytes;
+  if (message.kind > MessageKind::kDirect || message.size_bytes > most) return false;
+  if (op.into == kNoChunk) return message.kind != MessageKind::kDirect;
+  return message.size_bytes == output_piece(op.into, slice).size();
 }
 
-Result<bool> ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
+ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
   const std::byte* payload = nullptr;
   bool lent = false;
   switch (message.kind) {
@@ -141,19 +147,20 @@ Result<bool> ChannelRun::accept(Peer& from, RecvStream& stream, const Message& m
       const RemoteMemory* memory = from.link().find(message.payload.memory_id);
       if (memory == nullptr) {  // under way, unless it could not be mapped here
         from.poll();
-        if (!from.broken().ok()) return from.broken();
-        return false;
+        return wait_for(from);
       }
       bool inside = memory->mapped != nullptr && message.payload.offset <= memory->size_bytes &&
                     message.size_bytes <= memory->size_bytes - message.payload.offset;
-      if (!inside) return error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank());
+      if (!inside) return fail(error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank()));
       payload = memory->mapped + message.payload.offset;
       lent = true;
       break;
     }
     case MessageKind::kPull: {
       std::byte* to = into != nullptr ? into : stream.next_slot();
-      TUTTI_TRY(from.link().pull({to, message.size_bytes}, message.address));
+      if (Status pulled = from.link().pull({to, message.size_bytes}, message.address); !pulled.ok()) {
+        return fail(std::move(pulled));
+      }
       payload = to;
       lent = true;
       break;
@@ -161,17 +168,12 @@ Result<bool> ChannelRun::accept(Peer& from, RecvStream& stream, const Message& m
   }
   if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
   stream.take(payload, message.size_bytes, lent);
-  return true;
+  return Step::kDone;
 }
 
 void ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {
   bool large = call_->size_bytes >= call_->options.streaming_min_bytes;
   copy(into, from, size_bytes, large ? Store::kStreaming : Store::kCached);
-}
-
-std::span<std::byte> ChannelRun::output_piece(int chunk, uint64_t slice) const {
-  Piece piece = call_->partition.piece(channel_, chunk, slice);
-  return {call_->output + piece.offset_bytes, piece.size_bytes};
 }
 
 }  // namespace tutti

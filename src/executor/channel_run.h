@@ -27,8 +27,12 @@ class ChannelRun {
 
   // The peer that the run waits for, -1 when it is not waiting or for several.
   int waiting_for() const { return waiting_for_; }
+  // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
+  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready(); }
 
  private:
+  // What became of one operation. kFailed: failure_ says why.
+  enum class Step : uint8_t { kDone, kWaits, kFailed };
   struct Value {
     const std::byte* data = nullptr;
     uint64_t size_bytes = 0;
@@ -44,34 +48,43 @@ class ChannelRun {
     const std::byte* payload = nullptr;   // what the message carries or refers to
   };
 
-  Result<bool> run(const Op& op, uint64_t slice);
-  Result<bool> run_wait(const Op& op, uint64_t slice);
-  Result<bool> run_compute(const Op& op, uint64_t slice);
-  // Receiving. These give false when the message has not come in full.
-  Result<bool> accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
+  Step run(const Op& op, uint64_t slice) {
+    return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
+  }
+  Step run_wait(const Op& op, uint64_t slice);
+  Step run_compute(const Op& op, uint64_t slice);
+  Step fail(Status why);
+  // Waits for the peer, unless its link is broken.
+  Step wait_for(const Peer& peer);
+
+  // Receiving.
+  Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
-  Status check_message(Peer& peer, const Line& line, const Message& message, const Op& op, uint64_t slice) const;
+  bool is_well_formed(const Message& message, const Op& op, uint64_t slice) const;
 
   // Computing and sending.
-  Result<bool> slots_free(const Op& op);
-  Status gather(const Op& op, uint64_t slice);
+  Step await_slots(const Op& op);
+  Step gather(const Op& op, uint64_t slice);
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
   bool streams_past_caches(const Op& op) const;
-  Result<bool> send_all(const Op& op);
+  Step send_all(const Op& op);
   Message describe(const Send& send, const Delivery& delivery) const;
   void release(const Op& op);
 
-  std::span<std::byte> output_piece(int chunk, uint64_t slice) const;
-  Result<Value> value_of(const Operand& operand, uint64_t slice);
+  std::span<std::byte> output_piece(int chunk, uint64_t slice) const {
+    Piece piece = call_->partition.piece(channel_, chunk, slice);
+    return {call_->output + piece.offset_bytes, piece.size_bytes};
+  }
+  Value value_of(const Operand& operand, uint64_t slice);
   std::byte* storage_of(const Operand& operand, uint64_t slice);
   Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
   void enter_section();
   void next_op();
-  Result<Progress> settle();
+  Step settle();
   Peer& peer(int rank) { return *(*peers_)[rank]; }
 
   const Program* program_ = nullptr;
@@ -79,6 +92,8 @@ class ChannelRun {
   Peers* peers_ = nullptr;
   int channel_ = 0;
   int waiting_for_ = -1;
+  const RecvStream* awaited_ = nullptr;    // nothing but its next message is missing
+  Status failure_;
 
   // Where the walk is.
   size_t section_ = 0;

@@ -6,42 +6,39 @@
 
 namespace tutti {
 
-Result<bool> ChannelRun::run_compute(const Op& op, uint64_t slice) {
+ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
   if (!computed_) {
-    if (!TUTTI_TRY(slots_free(op))) return false;
-    TUTTI_TRY(gather(op, slice));
+    Step ready = await_slots(op);
+    if (ready == Step::kDone) ready = gather(op, slice);
+    if (ready != Step::kDone) return ready;
     choose_deliveries(op, slice);
     combine(op);
     computed_ = true;
     sent_ = 0;
   }
-  if (!TUTTI_TRY(send_all(op))) return false;
-  release(op);
-  waiting_for_ = -1;
-  return true;
+  Step sent = send_all(op);
+  if (sent == Step::kDone) release(op);
+  return sent;
 }
 
-Result<bool> ChannelRun::slots_free(const Op& op) {
+ChannelRun::Step ChannelRun::await_slots(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    int32_t to = program_->sends[op.sends.first + i].peer;
-    if (peer(to).send_stream(channel_).has_slot()) continue;
-    waiting_for_ = to;
-    if (!peer(to).broken().ok()) return peer(to).broken();
-    return false;
+    Peer& to = peer(program_->sends[op.sends.first + i].peer);
+    if (!to.send_stream(channel_).has_slot()) return wait_for(to);
   }
-  return true;
+  return Step::kDone;
 }
 
 // Fills sources_ and destinations_ (the local ones), and value_bytes_.
-Status ChannelRun::gather(const Op& op, uint64_t slice) {
+ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
   sources_.clear();
   destinations_.clear();
   value_bytes_ = 0;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
-    Value value = TUTTI_TRY(value_of(program_->operands[op.sources.first + i], slice));
+    Value value = value_of(program_->operands[op.sources.first + i], slice);
     if (i > 0 && value.size_bytes != value_bytes_) {
-      return error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_,
-                   value.size_bytes);
+      return fail(error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_,
+                        value.size_bytes));
     }
     value_bytes_ = value.size_bytes;
     sources_.push_back(value.data);
@@ -49,29 +46,27 @@ Status ChannelRun::gather(const Op& op, uint64_t slice) {
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
     destinations_.push_back(storage_of(program_->operands[op.destinations.first + i], slice));
   }
-  return {};
+  return Step::kDone;
 }
 
-Result<ChannelRun::Value> ChannelRun::value_of(const Operand& operand, uint64_t slice) {
+ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
   switch (operand.space) {
     case Space::kInput: {
       Piece piece = call_->partition.piece(channel_, operand.index, slice);
-      return Value{call_->input + piece.offset_bytes, piece.size_bytes};
+      return {call_->input + piece.offset_bytes, piece.size_bytes};
     }
     case Space::kOutput: {
       auto piece = output_piece(operand.index, slice);
-      return Value{piece.data(), piece.size()};
+      return {piece.data(), piece.size()};
     }
     case Space::kTemp: {
       const Temp& stored = temp(operand.index, slice);
-      return Value{stored.data, stored.size_bytes};
+      return {stored.data, stored.size_bytes};
     }
-    case Space::kArrival: {
-      const RecvStream& stream = peer(operand.index).recv_stream(channel_);
-      return Value{stream.payload(), stream.size_bytes()};
-    }
+    case Space::kArrival: break;
   }
-  return error(Code::kInternal, "operand of unknown space {}", static_cast<int>(operand.space));
+  const RecvStream& stream = peer(operand.index).recv_stream(channel_);
+  return {stream.payload(), stream.size_bytes()};
 }
 
 std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
@@ -166,18 +161,17 @@ bool ChannelRun::streams_past_caches(const Op& op) const {
                                    [](const Delivery& d) { return d.kind == MessageKind::kDirect; });
 }
 
-Result<bool> ChannelRun::send_all(const Op& op) {
+ChannelRun::Step ChannelRun::send_all(const Op& op) {
   for (; sent_ < op.sends.count; ++sent_) {
     const Send& send = program_->sends[op.sends.first + sent_];
     const Delivery& delivery = deliveries_[sent_];
     const std::byte* payload = delivery.kind == MessageKind::kInline ? value_ : delivery.payload;
-    Message message = describe(send, delivery);
-    PutResult result = TUTTI_TRY(peer(send.peer).send_stream(channel_).send(message, call_->signature, payload));
-    if (result == PutResult::kDone) continue;
-    waiting_for_ = send.peer;
-    return false;
+    Peer& to = peer(send.peer);
+    auto result = to.send_stream(channel_).send(describe(send, delivery), call_->signature, payload);
+    if (!result.ok()) return fail(std::move(result).status());
+    if (*result == PutResult::kFull) return wait_for(to);
   }
-  return true;
+  return Step::kDone;
 }
 
 Message ChannelRun::describe(const Send& send, const Delivery& delivery) const {

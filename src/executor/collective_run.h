@@ -19,6 +19,8 @@ class CollectiveRun {
   // Everything outlives the run.
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
   Result<Progress> advance();
+  // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
+  bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }
   // A peer that a channel waits for, -1 if none.
   int waiting_for() const;
 

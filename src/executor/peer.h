@@ -15,27 +15,41 @@ namespace tutti {
 
 class Peer;
 
+// Where the slots of one stream lie, and which one is next.
+struct SlotRing {
+  std::byte* first = nullptr;
+  uint64_t stride = 0;
+  uint32_t count = 0;
+  uint32_t next = 0;
+
+  std::byte* next_slot() const { return first + next * stride; }
+  void advance() { next = next + 1 == count ? 0 : next + 1; }
+};
+
 // Messages to the peer, in order. A message's slot may be used again once the peer has released the message.
 class SendStream {
  public:
   SendStream(Peer& peer, int channel);
 
-  bool has_slot() const;
+  bool has_slot() const { return sent_ - freed_seen_ < slots_.count || sent_ - freed() < slots_.count; }
   // Whether the peer has released all messages that referred to memory of the caller.
-  bool references_released() const { return freed() >= referenced_; }
+  bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else its mirror here.
-  std::byte* slot();
-  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds
-  // without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
+  std::byte* slot() { return slots_.next_slot(); }
+  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and
+  // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
   Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload);
 
  private:
-  uint64_t freed() const;
+  uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
 
   Peer& peer_;
-  const int channel_;
+  SlotRing slots_;
+  const uint64_t lines_offset_;     // in the peer's arena
+  const uint64_t payloads_offset_;
+  const Line* const freed_;         // the peer counts there what it has released
   uint64_t sent_ = 0;
-  uint64_t referenced_ = 0;  // number of the last message that refers to the caller's memory
+  uint64_t referenced_ = 0;         // number of the last message that refers to the caller's memory
   mutable uint64_t freed_seen_ = 0;
 };
 
@@ -44,25 +58,32 @@ class RecvStream {
  public:
   RecvStream(Peer& peer, int channel);
 
-  bool ready() const;                 // the next message is here
-  const Line& next_line() const;      // valid when ready()
+  // The next message is here.
+  bool ready() const { return load_counter(next_line()) == taken_ + 1; }
+  const Line& next_line() const { return lines_[slots_.next]; }  // valid when ready()
+  std::byte* next_slot() const { return slots_.next_slot(); }    // the slot of the next message
   // Takes the next message; its payload is `payload` until release(). `lent`: it lies in memory of the sender's caller.
   void take(const std::byte* payload, uint64_t size_bytes, bool lent);
-  std::byte* next_slot() const;       // the slot of the next message
 
   bool holding() const { return taken_ > released_; }
   const std::byte* payload() const { return payload_; }
   uint64_t size_bytes() const { return size_bytes_; }
-  // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is told at once; otherwise
-  // in batches. What a full link does not take is told by Peer::poll().
-  void release();
+  // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is
+  // told at once; otherwise in batches. What a full link does not take is told by Peer::poll().
+  void release() {
+    if (holding()) release_held();
+  }
   // Tells the sender what is due. Does nothing when nothing is.
   void tell();
   bool owes() const { return due_ && told_ < released_; }
 
  private:
+  void release_held();
+
   Peer& peer_;
-  const int channel_;
+  SlotRing slots_;
+  const Line* const lines_;
+  const uint64_t freed_offset_;  // in the peer's arena
   uint64_t taken_ = 0;
   uint64_t released_ = 0;
   uint64_t told_ = 0;
@@ -77,27 +98,28 @@ class Peer {
   // `arena` is this rank's, `remote_arena` the peer's as the link knows it. Everything outlives the Peer.
   Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena);
 
-  int rank() const { return link_.peer(); }
+  int rank() const { return rank_; }
   Link& link() { return link_; }
   bool mapped() const { return remote_arena_.mapped != nullptr; }
-  SendStream& send_stream(int channel) { return *sends_[channel]; }
-  RecvStream& recv_stream(int channel) { return *recvs_[channel]; }
+  SendStream& send_stream(int channel) { return sends_[channel]; }
+  RecvStream& recv_stream(int channel) { return recvs_[channel]; }
 
-  // Moves the link forward. What breaks it is kept: an error only for those who still need this peer, since a rank that
-  // has done its part may leave while others are busy with each other.
+  // Moves the link forward. What breaks it is kept: an error only for those who still need this
+  // peer, since a rank that has done its part may leave while others are busy with each other.
   void poll();
   const Status& broken() const { return broken_; }
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
   // Whether all that was handed to the link has left it, and with it the caller's memory.
-  bool sent_all() const { return !broken_.ok() || !link_.has_pending(); }
+  bool sent_all() const { return !needs_poll_ || !broken_.ok() || !link_.has_pending(); }
 
  private:
   friend class SendStream;
   friend class RecvStream;
 
   const int self_;
+  const int rank_;
   Link& link_;
   const StreamLayout& layout_;
   const std::span<std::byte> arena_;
@@ -105,8 +127,8 @@ class Peer {
   const bool needs_poll_;
   std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
   Status broken_;
-  std::vector<std::unique_ptr<SendStream>> sends_;
-  std::vector<std::unique_ptr<RecvStream>> recvs_;
+  std::vector<SendStream> sends_;      // by channel
+  std::vector<RecvStream> recvs_;
 };
 
 }  // namespace tutti

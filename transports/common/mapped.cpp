@@ -5,10 +5,6 @@
 
 namespace tutti {
 
-bool in_bounds(uint64_t memory_bytes, uint64_t offset, uint64_t size_bytes) {
-  return offset <= memory_bytes && size_bytes <= memory_bytes - offset;
-}
-
 std::string put_problem(const RemoteSlice& to, uint64_t size_bytes) {
   if (size_bytes == 0) return {};
   if (to.memory == nullptr) return "the put names no memory of the peer";
@@ -18,10 +14,10 @@ std::string put_problem(const RemoteSlice& to, uint64_t size_bytes) {
 }
 
 std::string signal_problem(const RemoteSlice& signal) {
+  if (takes_line(signal)) return {};
   if (signal.memory == nullptr) return "the signal names no memory of the peer";
   bool misaligned = (reinterpret_cast<uintptr_t>(signal.memory->mapped) + signal.offset) % sizeof(Line) != 0;
   if (misaligned) return fmt::format("the signal at offset {} is not aligned to 64 bytes", signal.offset);
-  if (in_bounds(signal.memory->size_bytes, signal.offset, sizeof(Line))) return {};
   return fmt::format("the signal at offset {} does not fit into memory {} of {} bytes", signal.offset,
                      signal.memory->id, signal.memory->size_bytes);
 }
@@ -38,7 +34,7 @@ Result<PutResult> MappedWriter::put(const RemoteSlice& to, std::span<const std::
   if (auto problem = put_problem(to, from.size()); !problem.empty()) {
     return state_.refuse(Code::kInvalidArgument, problem);
   }
-  if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  if (!takes_line(signal)) return state_.refuse(Code::kInvalidArgument, signal_problem(signal));
   if (!from.empty()) std::memcpy(to.memory->mapped + to.offset, from.data(), from.size());
   ++puts_;
   store_line(signal.memory->mapped + signal.offset, line);
@@ -48,7 +44,7 @@ Result<PutResult> MappedWriter::put(const RemoteSlice& to, std::span<const std::
 
 Result<PutResult> MappedWriter::signal(const RemoteSlice& signal, const Line& line) {
   if (!state_.ok()) return state_.check();
-  if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  if (!takes_line(signal)) return state_.refuse(Code::kInvalidArgument, signal_problem(signal));
   store_line(signal.memory->mapped + signal.offset, line);
   peer_bell_.ring_if_asleep();
   return PutResult::kDone;

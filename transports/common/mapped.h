@@ -11,10 +11,17 @@
 
 namespace tutti {
 
-bool in_bounds(uint64_t memory_bytes, uint64_t offset, uint64_t size_bytes);
+inline bool in_bounds(uint64_t memory_bytes, uint64_t offset, uint64_t size_bytes) {
+  return offset <= memory_bytes && size_bytes <= memory_bytes - offset;
+}
 // What is wrong with a put of `size_bytes` to `to`, "" if nothing. A put of nothing needs no memory.
 std::string put_problem(const RemoteSlice& to, uint64_t size_bytes);
-// The same for a Line, which must also be aligned.
+// Whether a Line can be put there: inside the memory, and aligned.
+inline bool takes_line(const RemoteSlice& signal) {
+  return signal.memory != nullptr && in_bounds(signal.memory->size_bytes, signal.offset, sizeof(Line)) &&
+         (reinterpret_cast<uintptr_t>(signal.memory->mapped) + signal.offset) % sizeof(Line) == 0;
+}
+// What is wrong with a Line there, "" if nothing.
 std::string signal_problem(const RemoteSlice& signal);
 
 // Words 1..7, then a release store of word 0. `at` is the aligned Line in the receiver's memory.
