@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/status.h"
@@ -25,8 +26,12 @@ Result<Costs> calibrate(const Config& config, const Inventory& host, Calibrate w
 // The file for `host`, "" when the option is "off". Errors: no option, no $XDG_CACHE_HOME and no $HOME.
 Result<std::string> calibration_file(const Config& config, const Inventory& host);
 
-// The costs alone, without any file. `host` must be this machine. Blocks about 0.2 s, and uses the allowed CPUs and up
-// to 200 MiB of memory meanwhile.
+// The costs alone, without any file. `host` must be this machine. Blocks about half a second, and uses the allowed CPUs
+// and up to a sixteenth of the memory meanwhile.
 Costs measure_costs(const Inventory& host);
+
+// The CPUs that this process may give itself, which are more than its affinity mask when a launcher bound it to a core:
+// a host's costs must not depend on which of its ranks measures them. Empty: unknown.
+std::vector<int> usable_cpus();
 
 }  // namespace tutti

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <bit>
+#include <ctime>
 
 #include "discovery/calibrate.h"
 #include "discovery/live_system.h"
+#include "discovery/pinned.h"
 #include "discovery/probes.h"
 #include "topology/cpu_list.h"
 
@@ -28,26 +31,65 @@ uint64_t cache_bytes(const Inventory& host, int level) {
   return 0;
 }
 
-uint64_t last_level_bytes(const Inventory& host) {
-  uint64_t largest = 0;
-  for (const Cache& cache : host.caches) largest = std::max(largest, cache.size_bytes);
-  return largest;
+const Cache& last_level(const Inventory& host) {
+  static const Cache kNone;
+  auto smaller = [](const Cache& a, const Cache& b) { return a.size_bytes < b.size_bytes; };
+  auto largest = std::max_element(host.caches.begin(), host.caches.end(), smaller);
+  return largest == host.caches.end() ? kNone : *largest;
 }
 
-}  // namespace
+// Sizes of the buffers that are measured on: larger than the caches, and a small part of the memory that there is.
+struct Buffers {
+  explicit Buffers(const Inventory& host) {
+    constexpr uint64_t kSmallest = 1 << 20;
+    uint64_t memory = host.limits.memory_bytes == 0 ? uint64_t{1} << 30 : host.limits.memory_bytes;
+    if (host.limits.memory_limit_bytes != 0) memory = std::min(memory, host.limits.memory_limit_bytes);
+    uint64_t affordable = memory / 16;
+    const Cache& cache = last_level(host);
+    uint64_t cpus = std::max<uint64_t>(1, host.cpu.allowed_cpus.size());
+    uint64_t all_caches = cache.size_bytes * static_cast<uint64_t>(std::max(1, cache.instances));
+    one_bytes = std::clamp<uint64_t>(2 * cache.size_bytes, 16 << 20, 64 << 20);
+    one_bytes = std::max(kSmallest, std::bit_floor(std::min(one_bytes, affordable / 3)));
+    crowd_bytes = std::clamp<uint64_t>(2 * all_caches, 64 << 20, 512 << 20);
+    crowd_bytes = std::max(kSmallest, std::min(crowd_bytes, affordable / 2) / cpus / 4096 * 4096);
+  }
+  uint64_t one_bytes;    // each of up to three, of one core
+  uint64_t crowd_bytes;  // both of each core, all cores together
+};
 
-Costs measure_costs(const Inventory& host) {
-  Costs costs;
-  auto set = [](Figure& figure, std::optional<uint64_t> value) {
-    if (value) figure = {*value, Origin::kProbe};
-  };
-  CpuPair cpus = two_cpus(host.cpu.allowed_cpus);
-  if (auto rates = probe_memory(cpus.first, cache_bytes(host, 2), last_level_bytes(host))) {
+void set(Figure& figure, std::optional<uint64_t> value) {
+  if (value) figure = {*value, Origin::kProbe};
+}
+
+void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
+  Buffers buffers(host);
+  if (auto rates = probe_memory(cpus.first, cache_bytes(host, 2), buffers.one_bytes)) {
     set(costs.copy_bytes_per_s, rates->copy_bytes_per_s);
     set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
   }
+  set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes));
+  set(costs.memory_bytes_per_s, probe_crowd(host.cpu.allowed_cpus, buffers.crowd_bytes));
+}
+
+}  // namespace
+
+std::vector<int> usable_cpus() {
+  std::vector<int> cpus;
+  run_pinned(0, [&] {
+    let_this_thread_use(0, kMaxCpus - 1);
+    auto process = LiveSystem().process();
+    if (process.ok()) cpus = process->allowed_cpus;
+  });
+  return cpus;
+}
+
+Costs measure_costs(const Inventory& host) {
+  Costs costs;
+  CpuPair cpus = two_cpus(host.cpu.allowed_cpus);
+  measure_memory(host, cpus, costs);
   set(costs.cache_line_ns, probe_cache_line_ns(cpus));
+  set(costs.slot_bytes_per_s, probe_slot(cpus));
   set(costs.wake_ns, probe_wake_ns(cpus));
   set(costs.yield_ns, probe_yield_ns(cpus.first));
   if (auto pull = probe_pull(cpus.first)) {
@@ -56,8 +98,10 @@ Costs measure_costs(const Inventory& host) {
   }
   if (auto tcp = probe_tcp(cpus)) {
     set(costs.tcp_ns, tcp->ns);
+    set(costs.tcp_call_ns, tcp->call_ns);
     set(costs.tcp_bytes_per_s, tcp->bytes_per_s);
   }
+  costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;
 }
 

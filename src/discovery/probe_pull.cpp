@@ -20,7 +20,7 @@ bool pull(char* to, const char* from, size_t size) {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
-std::optional<CallCost> measure() {
+std::optional<PullCost> measure() {
   constexpr size_t kBytes = 16 << 20;
   constexpr size_t kBlock = 256 << 10;  // as the executor pulls
   constexpr int kPasses = 3;
@@ -41,13 +41,13 @@ std::optional<CallCost> measure() {
     for (size_t at = 0; at < kBytes; at += kBlock) pull(to.data() + at, from.data() + at, kBlock);
     large_ns = std::min(large_ns, ns_since(start));
   }
-  return CallCost{std::max<uint64_t>(1, small_ns), rate_of(kBytes, large_ns)};
+  return PullCost{std::max<uint64_t>(1, small_ns), rate_of(kBytes, large_ns)};
 }
 
 }  // namespace
 
-std::optional<CallCost> probe_pull(int cpu) {
-  std::optional<CallCost> cost;
+std::optional<PullCost> probe_pull(int cpu) {
+  std::optional<PullCost> cost;
   run_pinned(cpu, [&] {
     try {
       cost = measure();

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "discovery/pinned.h"
+#include "discovery/probe_buffer.h"
 #include "discovery/probes.h"
 
 namespace tutti {
@@ -113,6 +113,25 @@ std::optional<uint64_t> small_message_ns(const Connection& connection, CpuPair c
   return best;
 }
 
+// One thread at both ends: a message that was sent over loopback has arrived when the call returns.
+std::optional<uint64_t> call_ns(const Connection& connection, int cpu) {
+  constexpr int kBatches = 20;
+  constexpr int kRounds = 10;
+  Deadline deadline = Deadline::after_ms(kLimitMs);
+  std::array<char, kSmall> message{};
+  bool whole = true;
+  uint64_t batch_ns = 0;
+  run_pinned(cpu, [&] {
+    batch_ns = best_ns(kBatches, [&] {
+      for (int i = 0; i < kRounds; ++i) {
+        whole = whole && send_all(connection.first, message.data(), kSmall) &&
+                receive_small(connection.second, deadline);
+      }
+    });
+  });
+  return whole ? std::optional(std::max<uint64_t>(1, batch_ns / (2 * kRounds))) : std::nullopt;
+}
+
 // Sends `kBlocks` blocks over the connection; nullopt when a peer stalled.
 std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
   constexpr size_t kBlock = 256 << 10;
@@ -152,13 +171,14 @@ std::optional<uint64_t> best_stream_bytes_per_s(const Connection& connection, Cp
 
 }  // namespace
 
-std::optional<CallCost> probe_tcp(CpuPair cpus) {
+std::optional<TcpCost> probe_tcp(CpuPair cpus) {
   auto connection = connect_over_loopback();
   if (!connection) return std::nullopt;
   auto ns = small_message_ns(*connection, cpus);
-  auto bytes_per_s = ns ? best_stream_bytes_per_s(*connection, cpus) : std::nullopt;
+  auto of_call = ns ? call_ns(*connection, cpus.first) : std::nullopt;
+  auto bytes_per_s = of_call ? best_stream_bytes_per_s(*connection, cpus) : std::nullopt;
   if (!bytes_per_s) return std::nullopt;
-  return CallCost{*ns, *bytes_per_s};
+  return TcpCost{*ns, *of_call, *bytes_per_s};
 }
 
 }  // namespace tutti

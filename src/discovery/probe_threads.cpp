@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "base/fd.h"
 #include "discovery/pinned.h"
+#include "discovery/probe_word.h"
 #include "discovery/probes.h"
 
 namespace tutti {
@@ -17,26 +17,12 @@ namespace {
 
 constexpr int64_t kLimitMs = 50;  // of each probe, if the machine is too busy for it
 
-struct alignas(128) Word {
-  std::atomic<uint32_t> value{0};
-};
-
-// Waits for `word` to reach `value`, `relax()` in between; false at the deadline.
-template <typename Relax>
-bool await(const Word& word, uint32_t value, const Deadline& deadline, Relax&& relax) {
-  for (uint32_t turns = 1; word.value.load(std::memory_order_acquire) != value; ++turns) {
-    if (turns % 1024 == 0 && deadline.passed()) return false;
-    relax();
-  }
-  return true;
-}
-
 // The way there, from the quickest of `batches` batches of round trips between two threads: short ones, so that some
 // fit between the interruptions of a busy machine.
 template <typename Relax>
 std::optional<uint64_t> ping_pong_ns(CpuPair cpus, uint32_t batches, uint32_t rounds, Relax relax) {
-  Word ping;
-  Word pong;
+  ProbeWord ping;
+  ProbeWord pong;
   Deadline deadline = Deadline::after_ms(kLimitMs);
   std::optional<uint64_t> best;
   auto first = [&] {
@@ -80,15 +66,14 @@ class WakeProbe {
   }
 
   void wake_and_note(std::vector<uint64_t>& samples) {
-    auto relax = [] {};
     for (uint32_t i = 1; i <= kSamples; ++i) {
-      if (!await(asleep_, i, deadline_, relax)) return;
+      if (!await(asleep_, i, deadline_)) return;
       auto start = Clock::now();
       while (ns_since(start) < kSettleNs) {
       }
       start = Clock::now();
       uint64_t one = 1;
-      if (::write(fd_, &one, sizeof one) != sizeof one || !await(awake_, i, deadline_, relax)) return;
+      if (::write(fd_, &one, sizeof one) != sizeof one || !await(awake_, i, deadline_)) return;
       int64_t ns = woken_at_.load(std::memory_order_relaxed) - start.time_since_epoch().count();
       samples.push_back(static_cast<uint64_t>(std::max<int64_t>(1, ns)));
     }
@@ -99,8 +84,8 @@ class WakeProbe {
   static constexpr uint64_t kSettleNs = 100'000;  // for the sleeper to be asleep, and its core idle
   int fd_;
   Deadline deadline_ = Deadline::after_ms(kLimitMs);
-  Word asleep_;
-  Word awake_;
+  ProbeWord asleep_;
+  ProbeWord awake_;
   std::atomic<int64_t> woken_at_{0};
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace tutti {
 
@@ -18,18 +19,34 @@ struct MemoryRates {
   uint64_t reduce_bytes_per_s = 0;
   uint64_t cached_bytes_per_s = 0;
 };
-// `l2_bytes`, `last_level_bytes`: cache sizes, 0 when unknown.
-std::optional<MemoryRates> probe_memory(int cpu, uint64_t l2_bytes, uint64_t last_level_bytes);
+// On buffers of `buffer_bytes` each, three of them. `l2_bytes`: 0 when unknown.
+std::optional<MemoryRates> probe_memory(int cpu, uint64_t l2_bytes, uint64_t buffer_bytes);
+
+// The size from which on a copy is quicker with stores past the caches; twice `largest_bytes`, which is as far as it
+// looks, when there is none. Two buffers of `largest_bytes`.
+std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes);
+
+// Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.
+std::optional<uint64_t> probe_crowd(const std::vector<int>& cpus, uint64_t bytes_of_each);
+
+// Payload per second from one core's memory through shared memory to another's, one copy after the other.
+std::optional<uint64_t> probe_slot(CpuPair cpus);
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
 std::optional<uint64_t> probe_wake_ns(CpuPair cpus);
 std::optional<uint64_t> probe_yield_ns(int cpu);
 
-struct CallCost {
+struct PullCost {
   uint64_t ns = 0;           // of a small one
   uint64_t bytes_per_s = 0;  // of large ones
 };
-std::optional<CallCost> probe_pull(int cpu);
-std::optional<CallCost> probe_tcp(CpuPair cpus);
+std::optional<PullCost> probe_pull(int cpu);
+
+struct TcpCost {
+  uint64_t ns = 0;       // one way of a small message
+  uint64_t call_ns = 0;  // of one call that sends or receives it
+  uint64_t bytes_per_s = 0;
+};
+std::optional<TcpCost> probe_tcp(CpuPair cpus);
 
 }  // namespace tutti

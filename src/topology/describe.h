@@ -13,6 +13,7 @@
 namespace tutti {
 
 inline constexpr uint64_t kAnyNumber = std::numeric_limits<uint64_t>::max();
+inline constexpr uint64_t kLatestSecond = 253'402'300'799;  // since 1970: the end of the year 9999
 
 template <typename T, typename U>
 concept Is = std::same_as<std::remove_const_t<T>, U>;
@@ -87,13 +88,18 @@ void describe(V& v, T& costs) {
   v.figure("copy_bytes_per_s", costs.copy_bytes_per_s);
   v.figure("reduce_bytes_per_s", costs.reduce_bytes_per_s);
   v.figure("cached_bytes_per_s", costs.cached_bytes_per_s);
+  v.figure("memory_bytes_per_s", costs.memory_bytes_per_s);
+  v.figure("streaming_bytes", costs.streaming_bytes);
   v.figure("cache_line_ns", costs.cache_line_ns);
+  v.figure("slot_bytes_per_s", costs.slot_bytes_per_s);
   v.figure("wake_ns", costs.wake_ns);
   v.figure("yield_ns", costs.yield_ns);
   v.figure("pull_ns", costs.pull_ns);
   v.figure("pull_bytes_per_s", costs.pull_bytes_per_s);
   v.figure("tcp_ns", costs.tcp_ns);
+  v.figure("tcp_call_ns", costs.tcp_call_ns);
   v.figure("tcp_bytes_per_s", costs.tcp_bytes_per_s);
+  v.number("measured_at_s", costs.measured_at_s, 0, kLatestSecond);
 }
 
 template <typename V, Is<Inventory> T>

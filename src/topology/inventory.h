@@ -92,13 +92,18 @@ struct Costs {
   Figure copy_bytes_per_s{8'000'000'000};     // one core copying private memory much larger than the caches (payload)
   Figure reduce_bytes_per_s{6'000'000'000};   // one core, c = a + b in float32, payload of c, out of cache
   Figure cached_bytes_per_s{25'000'000'000};  // the same within L2
+  Figure memory_bytes_per_s{32'000'000'000};  // all allowed cores copying at once, payload of all together
+  Figure streaming_bytes{16 << 20};           // one core copies this much and more faster with stores past the caches
   Figure cache_line_ns{100};                  // a line's way from one core to another
+  Figure slot_bytes_per_s{4'000'000'000};     // 64 KiB into shared memory, and then out again by another core
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
   Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv
   Figure pull_bytes_per_s{5'000'000'000};     // and its bandwidth
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
+  Figure tcp_call_ns{3'000};                  // what of it the call takes that sends or receives
   Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream
+  uint64_t measured_at_s = 0;                 // seconds since 1970; 0: not measured, or not known when
   friend bool operator==(const Costs&, const Costs&) = default;
 };
 

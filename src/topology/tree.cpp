@@ -1,8 +1,10 @@
 #include "topology/tree.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ctime>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -68,8 +70,19 @@ std::string limits_text(const Limits& limits) {
                      limits.ptrace_scope == 0 ? "allowed" : "not allowed", limits.ptrace_scope);
 }
 
+// When they were measured, or that they are not.
+std::string costs_text(const Costs& costs) {
+  if (costs.measured_at_s != 0) {
+    return fmt::format("costs, measured {:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<time_t>(costs.measured_at_s)));
+  }
+  return costs == Costs() ? "costs, not measured: defaults" : "costs";
+}
+
 void add_costs(TreeNode& host, const Costs& costs) {
-  TreeNode& node = host.add("costs");
+  TreeNode& node = host.add(costs_text(costs));
+  auto size = [&](std::string_view what, const Figure& figure) {
+    node.add(fmt::format("{:<36} {:>10}  ({})", what, bytes_text(figure.value), name_of(figure.origin)));
+  };
   auto rate = [&](std::string_view what, const Figure& figure) {
     node.add(fmt::format("{:<36} {:>10}  ({})", what, rate_text(figure.value), name_of(figure.origin)));
   };
@@ -79,12 +92,16 @@ void add_costs(TreeNode& host, const Costs& costs) {
   rate("copy, one core", costs.copy_bytes_per_s);
   rate("float32 add, one core", costs.reduce_bytes_per_s);
   rate("float32 add, one core, within L2", costs.cached_bytes_per_s);
+  rate("copy, all cores together", costs.memory_bytes_per_s);
+  size("stores past the caches pay off from", costs.streaming_bytes);
   time("cache line to another core", costs.cache_line_ns);
+  rate("64 KiB to another core, in and out", costs.slot_bytes_per_s);
   time("wake a sleeper on another core", costs.wake_ns);
   time("yield to a process on the same core", costs.yield_ns);
   time("read another process's memory, setup", costs.pull_ns);
   rate("read another process's memory", costs.pull_bytes_per_s);
   time("loopback TCP, one way", costs.tcp_ns);
+  time("loopback TCP, a send or receive call", costs.tcp_call_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
 }
 

@@ -4,6 +4,7 @@
 
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
+#include "discovery/pinned.h"
 
 using namespace tutti;
 
@@ -15,12 +16,16 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
   const Figure Costs::*figures[] = {&Costs::copy_bytes_per_s,
                                     &Costs::reduce_bytes_per_s,
                                     &Costs::cached_bytes_per_s,
+                                    &Costs::memory_bytes_per_s,
+                                    &Costs::streaming_bytes,
                                     &Costs::cache_line_ns,
+                                    &Costs::slot_bytes_per_s,
                                     &Costs::wake_ns,
                                     &Costs::yield_ns,
                                     &Costs::pull_ns,
                                     &Costs::pull_bytes_per_s,
                                     &Costs::tcp_ns,
+                                    &Costs::tcp_call_ns,
                                     &Costs::tcp_bytes_per_s};
   for (auto figure : figures) {
     CHECK((costs.*figure).value > 0);
@@ -36,10 +41,30 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   Costs costs = measure_costs(*host);
   CHECK(costs.cache_line_ns == Costs().cache_line_ns);
   CHECK(costs.wake_ns == Costs().wake_ns);
+  CHECK(costs.slot_bytes_per_s == Costs().slot_bytes_per_s);
+  CHECK(costs.memory_bytes_per_s == Costs().memory_bytes_per_s);
 }
 
 TEST_CASE("probes on a CPU that does not exist still end") {
-  CHECK(probe_memory(4000, 0, 0).has_value());
+  CHECK(probe_memory(4000, 0, 1 << 20).has_value());
+  CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());
   probe_cache_line_ns({4000, 4001});
   probe_wake_ns({4000, 4001});
+  probe_slot({4000, 4001});
+}
+
+TEST_CASE("a rank that is bound to one CPU measures with all that it may give itself") {
+  std::vector<int> all = usable_cpus();
+  REQUIRE_FALSE(all.empty());
+  std::vector<int> seen;
+  run_pinned(all.front(), [&] { seen = usable_cpus(); });
+  CHECK(seen == all);
+}
+
+TEST_CASE("a measurement takes little of a small memory") {
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  host->limits.memory_limit_bytes = 64 << 20;
+  Costs costs = measure_costs(*host);
+  CHECK(costs.copy_bytes_per_s.origin == Origin::kProbe);
 }

@@ -40,3 +40,14 @@ TEST_CASE("many like ranks are one line") {
   CHECK(tree.find("rank 7:") == std::string::npos);
   CHECK(tree.find("more ranks than CPUs") != std::string::npos);
 }
+
+TEST_CASE("the tree says when costs were measured, or that they are not") {
+  Inventory host = samples::host("a");
+  host.costs = Costs();
+  CHECK(to_tree(host).find("costs, not measured: defaults\n") != std::string::npos);
+  host.costs.wake_ns = {20'000, Origin::kProbe};
+  host.costs.measured_at_s = 1'700'000'000;
+  CHECK(to_tree(host).find("costs, measured 2023-11-14 22:13 UTC\n") != std::string::npos);
+  host.costs.measured_at_s = 0;
+  CHECK(to_tree(host).find("costs\n") != std::string::npos);
+}

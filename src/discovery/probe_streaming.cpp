@@ -1,0 +1,70 @@
+// From which size on a copy is quicker with stores that go past the caches. Always compiled with optimisation.
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "discovery/probe_buffer.h"
+#include "discovery/probes.h"
+
+namespace tutti {
+namespace {
+
+#ifdef __SSE2__
+
+// Both ways load and store alike, so that only the kind of store makes the difference.
+template <typename Store>
+void copy_by(Store store, char* to, const char* from, size_t size_bytes) {
+  constexpr size_t kLine = 64;
+  for (size_t at = 0; at < size_bytes; at += kLine) {
+    __m128i parts[kLine / sizeof(__m128i)];
+    for (size_t i = 0; i < std::size(parts); ++i) {
+      parts[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(from + at) + i);
+    }
+    for (size_t i = 0; i < std::size(parts); ++i) store(reinterpret_cast<__m128i*>(to + at) + i, parts[i]);
+  }
+  _mm_sfence();
+}
+
+bool streaming_wins(char* to, const char* from, size_t size_bytes) {
+  constexpr size_t kPayload = 32 << 20;
+  constexpr size_t kFewestPasses = 3;
+  constexpr size_t kMostPasses = 12;
+  auto passes = static_cast<int>(std::clamp(kPayload / size_bytes, kFewestPasses, kMostPasses));
+  auto cached = [](__m128i* where, __m128i value) { _mm_store_si128(where, value); };
+  auto streaming = [](__m128i* where, __m128i value) { _mm_stream_si128(where, value); };
+  uint64_t cached_ns = best_ns(passes, [&] { copy_by(cached, to, from, size_bytes); });
+  uint64_t streaming_ns = best_ns(passes, [&] { copy_by(streaming, to, from, size_bytes); });
+  return streaming_ns < cached_ns;
+}
+
+// From the largest size down, as long as streaming wins: what the caches hold is at the lower end.
+std::optional<uint64_t> measure(size_t largest_bytes) {
+  constexpr size_t kSmallest = 1 << 20;  // less stays in a core's own caches
+  if (largest_bytes < 2 * kSmallest) return std::nullopt;
+  ProbeBuffer from(largest_bytes);
+  ProbeBuffer to(largest_bytes);
+  if (from.data() == nullptr || to.data() == nullptr) return std::nullopt;
+  uint64_t least = 2 * largest_bytes;  // larger than anything that was tried
+  for (size_t size = largest_bytes; size >= kSmallest; size /= 2) {
+    if (!streaming_wins(to.data(), from.data(), size)) break;
+    least = size;
+  }
+  return least;
+}
+
+#else
+
+// The kernels have no such stores here.
+std::optional<uint64_t> measure(size_t) { return std::nullopt; }
+
+#endif
+
+}  // namespace
+
+std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes) {
+  std::optional<uint64_t> bytes;
+  run_pinned(cpu, [&] { bytes = measure(largest_bytes); });
+  return bytes;
+}
+
+}  // namespace tutti
