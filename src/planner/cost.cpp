@@ -8,9 +8,9 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kMessageNs = 60;        // an executor's step that sends or receives, without data
-constexpr uint64_t kCoresPerMemory = 4;    // so many cores saturate one NUMA node's memory
-constexpr uint64_t kSocketShare = 4;       // a system call's part of the latency of loopback TCP
+// An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
+// measure.
+constexpr uint64_t kMessageNs = 60;
 
 uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
   unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
@@ -22,6 +22,11 @@ uint64_t saturating_add(uint64_t a, uint64_t b) { return std::min(a, UINT64_MAX 
 uint64_t saturating_mul(uint64_t a, uint64_t b) {
   unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
   return product > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(product);
+}
+
+// `whole` * `part` / `of`, at least 1.
+uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
+  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
 }
 
 uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
@@ -36,7 +41,7 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
 Work::Work(const Topology& topology, const PlanShape& shape, uint64_t bytes)
     : topology_(topology), shape_(shape), rank_ns_(topology.ranks.size()) {
   for (const TopologyHost& host : topology.hosts) hosts_.push_back(make_host(host, bytes));
-  if (topology.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].copy_bytes_per_s);  // input to output
+  if (topology.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
 }
 
 Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
@@ -47,17 +52,21 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
   made.cpus = std::max<uint64_t>(1, allowed > 0 ? allowed : inventory.cpu.logical_cpus);
   uint64_t ranks = std::max<uint64_t>(1, host.ranks.size());
   uint64_t active = std::min(ranks, made.cpus);
-  if (ranks > made.cpus) made.turn_ns = ceil_div(ranks - made.cpus, made.cpus) * costs.yield_ns.value;
+  if (ranks > made.cpus) {
+    made.turn_ns = saturating_mul(ceil_div(ranks - made.cpus, made.cpus), costs.yield_ns.value);
+  }
 
   // Input, output and a slot in flight.
   if (bytes <= cache_bytes_per_cpu(inventory) / 3) {
-    made.copy_bytes_per_s = made.reduce_bytes_per_s = costs.cached_bytes_per_s.value;
+    made.own_copy_bytes_per_s = made.reduce_bytes_per_s = costs.cached_bytes_per_s.value;
   } else {
-    uint64_t memory_cores = kCoresPerMemory * std::max<uint64_t>(1, inventory.numa_nodes.size());
-    uint64_t crowd = std::max(active, memory_cores);  // of memory_cores, when more cores than that share the bandwidth
-    made.copy_bytes_per_s = costs.copy_bytes_per_s.value / crowd * memory_cores;
-    made.reduce_bytes_per_s = costs.reduce_bytes_per_s.value / crowd * memory_cores;
+    uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
+    made.own_copy_bytes_per_s = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
+    made.reduce_bytes_per_s = share_of(costs.reduce_bytes_per_s.value, made.own_copy_bytes_per_s, alone);
   }
+  // The calibrated way through a slot is two copies, one at either end.
+  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, 2 * costs.slot_bytes_per_s.value);
+  made.call_ns = costs.tcp_call_ns.value;
   made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
@@ -65,6 +74,10 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
 
 uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
+}
+
+uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes) {
+  return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, host.socket_bytes_per_s));
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
@@ -83,17 +96,16 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {
-    uint64_t calls_ns = saturating_mul(messages, link.latency_ns.value / kSocketShare);
-    sender_ns = saturating_add(sender_ns, saturating_add(calls_ns, ns_for(total_bytes, sender.socket_bytes_per_s)));
-    receiver_ns =
-        saturating_add(receiver_ns, saturating_add(calls_ns, ns_for(total_bytes, receiver.socket_bytes_per_s)));
+    sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes));
+    receiver_ns = saturating_add(receiver_ns, socket_ns(receiver, messages, total_bytes));
   }
   if (topology_.ranks[from].host != topology_.ranks[to].host)
     sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
   message_ns_ = std::max(message_ns_, saturating_add(sender_ns, receiver_ns) / messages);
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
-  hop_ns_ = std::max(hop_ns_, link.latency_ns.value + kMessageNs + std::max(sender.turn_ns, receiver.turn_ns));
+  uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
+  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value + kMessageNs, turn_ns));
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {

@@ -44,14 +44,18 @@ class Work {
  private:
   struct Host {
     uint64_t cpus = 1;
-    uint64_t copy_bytes_per_s = 1;    // of one rank, its share of the memory's bandwidth
+    // Of one rank: with its share of the memory's bandwidth, or within its caches.
+    uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
+    uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t reduce_bytes_per_s = 1;
-    uint64_t socket_bytes_per_s = 1;  // one core sending or receiving
-    uint64_t turn_ns = 0;             // until a waiting rank gets its turn, 0 when each has its own processor
+    uint64_t call_ns = 1;               // of one system call on a socket
+    uint64_t socket_bytes_per_s = 1;    // one core sending or receiving
+    uint64_t turn_ns = 0;               // until a waiting rank gets its turn, 0 when each has its own processor
     uint64_t network_bytes_per_s = 1;
     uint64_t network_bytes = 0;
   };
 
+  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
   Host make_host(const TopologyHost& host, uint64_t bytes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 

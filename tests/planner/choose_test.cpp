@@ -94,6 +94,64 @@ TEST_CASE("ranks that share a processor take turns") {
   }
 }
 
+TEST_CASE("ranks share what the memory gives to all of them together") {
+  auto predicted_with = [](uint64_t memory_bytes_per_s, int nranks) {
+    Topology topology = test::make_topology(1, nranks);
+    topology.hosts[0].inventory.costs.memory_bytes_per_s.value = memory_bytes_per_s;
+    return must_choose(topology, bytes(64 << 20)).predicted_ns;
+  };
+  CHECK(predicted_with(8'000'000'000, 8) > 2 * predicted_with(64'000'000'000, 8));
+  CHECK(predicted_with(8'000'000'000, 1) == predicted_with(64'000'000'000, 1));  // one core cannot take more
+}
+
+TEST_CASE("each measured cost slows down what it is the cost of, and nothing gets faster") {
+  struct Dearer {
+    Figure Costs::*figure;
+    bool is_rate;
+    uint64_t size_bytes;
+    const char* transport;
+  };
+  constexpr uint64_t kTiny = 64, kCached = 64 << 10, kLarge = 64 << 20;
+  const Dearer all[] = {
+      {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
+      {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kCached, ""},
+      {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::cache_line_ns, false, kTiny, ""},
+      {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
+      {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"}};
+  for (const Dearer& dearer : all) {
+    Topology topology = test::make_topology(1, 8, 4);
+    topology.forced_transport = dearer.transport;
+    Choice before = must_choose(topology, bytes(dearer.size_bytes));
+    uint64_t& value = (topology.hosts[0].inventory.costs.*dearer.figure).value;
+    value = dearer.is_rate ? value / 16 : value * 16;
+    Choice after = must_choose(topology, bytes(dearer.size_bytes));
+    INFO("figure " << &dearer - all);
+    CHECK(after.predicted_ns > before.predicted_ns);
+    for (const Candidate& candidate : before.candidates) {
+      CHECK(predicted(after, candidate.algorithm) >= candidate.predicted_ns);
+    }
+  }
+}
+
+TEST_CASE("absurd figures still give a choice, and the same one every time") {
+  for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
+    Topology topology = test::make_topology(2, 4, 2);
+    for (TopologyHost& host : topology.hosts) {
+      Costs& costs = host.inventory.costs;
+      for (Figure* figure : {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
+                             &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s, &costs.yield_ns,
+                             &costs.tcp_ns, &costs.tcp_call_ns, &costs.tcp_bytes_per_s}) {
+        figure->value = value;
+      }
+    }
+    for (uint64_t size_bytes : {uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 40}) {
+      Choice choice = must_choose(topology, bytes(size_bytes));
+      CHECK(choice.predicted_ns > 0);
+      CHECK(choice.plan.digest() == must_choose(topology, bytes(size_bytes)).plan.digest());
+    }
+  }
+}
+
 TEST_CASE("candidates come fastest first, and those not admitted last, with the reason") {
   Choice choice = must_choose(test::make_topology(1, 200), bytes(1 << 20));
   REQUIRE(choice.candidates.size() == algorithms().size());
