@@ -86,7 +86,6 @@ class Communicator {
   Status agree_on_topology(Deadline deadline);
   Status start_control();
   void name_transports();
-  void set_wait_policy();
 
   Status check(const CallArguments& arguments) const;
   Status admit(tutti_request& request);

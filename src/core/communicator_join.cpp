@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "core/communicator.h"
+#include "core/thresholds.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "planner/planner.h"
@@ -40,7 +41,8 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   TUTTI_TRY(exchange_facts(deadline));
   TUTTI_TRY(agree_on_topology(deadline));
   name_transports();
-  set_wait_policy();
+  wait_policy_ = wait_policy_for(topology_, rank_, config_);
+  data_path_ = data_path_for(topology_, rank_);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
   if (!config_.plan_file.empty()) {
     TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file, links_->layout().slots))));
@@ -97,17 +99,6 @@ void Communicator::name_transports() {
     if (rank != rank_) names.insert(links_->transport_to(rank));
   }
   transports_ = names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"));
-}
-
-// With more ranks than cores spinning only keeps the awaited rank from running; with enough cores
-// it beats giving them up.
-void Communicator::set_wait_policy() {
-  constexpr int64_t kSpinNs = 50'000;
-  constexpr int64_t kYieldNs = 200'000;
-  constexpr int64_t kCrowdedYieldNs = 2'000'000;
-  bool crowded = topology_.oversubscribed();
-  wait_policy_.spin_ns = config_.spin_us >= 0 ? config_.spin_us * 1000 : crowded ? 0 : kSpinNs;
-  wait_policy_.yield_ns = config_.yield_us >= 0 ? config_.yield_us * 1000 : crowded ? kCrowdedYieldNs : kYieldNs;
 }
 
 }  // namespace tutti

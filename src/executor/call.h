@@ -16,9 +16,10 @@ namespace tutti {
 // By rank; null where no link is (this rank itself, or a peer that no Program needed so far).
 using Peers = std::vector<std::unique_ptr<Peer>>;
 
-// Sizes at which the data path changes its ways.
+// Sizes at which the data path changes its ways; core/thresholds.h derives them from what things cost on the host. Each
+// rank has its own: a message says how its payload comes.
 struct DataPathOptions {
-  uint64_t pull_min_bytes = 32 * 1024;            // lend private memory to a peer that can pull from this size on
+  uint64_t pull_min_bytes = 32 * 1024;             // lend private memory to a peer that can pull from this size on
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
 };
 

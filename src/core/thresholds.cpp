@@ -1,0 +1,78 @@
+#include "core/thresholds.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t kNever = UINT64_MAX;
+constexpr Costs kAssumed;
+
+uint64_t cpus_of(const Cpu& cpu) {
+  return std::max<uint64_t>(1, cpu.allowed_cpus.empty() ? cpu.logical_cpus : cpu.allowed_cpus.size());
+}
+
+uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+// Ranks per last-level cache, if they are spread evenly.
+uint64_t ranks_sharing_cache(const TopologyHost& host) {
+  const auto& caches = host.inventory.caches;
+  auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
+  auto last = std::max_element(caches.begin(), caches.end(), lower);
+  uint64_t sharing = last == caches.end() ? 0 : std::max(0, last->cpus_sharing);
+  uint64_t instances = sharing == 0 ? 1 : ceil_div(cpus_of(host.inventory.cpu), sharing);
+  return std::max<uint64_t>(1, ceil_div(host.ranks.size(), instances));
+}
+
+// A call whose input and output do not fit into the rank's share of the caches gains nothing from having its results
+// there. The calibrated size is that of one core, which has them for itself.
+uint64_t streaming_min_bytes(const TopologyHost& host) {
+  constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
+  return std::max(kLeast, host.inventory.costs.streaming_bytes.value / ranks_sharing_cache(host));
+}
+
+bool is_assumed(const Figure& figure) { return figure.origin == Origin::kDefault; }
+
+// Pulling has a fixed cost, and one pass over the data; a slot takes a copy into it and another one out. What was
+// measured is not compared with what is assumed.
+uint64_t pull_min_bytes(const Costs& known) {
+  bool comparable = is_assumed(known.slot_bytes_per_s) == is_assumed(known.pull_bytes_per_s);
+  const Costs& costs = comparable ? known : kAssumed;
+  constexpr uint64_t kLeast = 4096;  // the kernel maps whole pages
+  constexpr double kNsPerS = 1e9;
+  double slot_ns_per_byte = kNsPerS / static_cast<double>(costs.slot_bytes_per_s.value);
+  double pull_ns_per_byte = kNsPerS / static_cast<double>(costs.pull_bytes_per_s.value);
+  if (pull_ns_per_byte >= slot_ns_per_byte) return kNever;
+  double even = static_cast<double>(costs.pull_ns.value) / (slot_ns_per_byte - pull_ns_per_byte);
+  if (even >= static_cast<double>(uint64_t{1} << 62)) return kNever;
+  return std::max(kLeast, std::bit_ceil(static_cast<uint64_t>(even)));
+}
+
+}  // namespace
+
+DataPathOptions data_path_for(const Topology& topology, int rank) {
+  const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
+  return {pull_min_bytes(host.inventory.costs), streaming_min_bytes(host)};
+}
+
+// A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice
+// would have cost (Karlin, Li, Manasse, Owicki, SOSP 1991). A core that yields is everybody's who wants it, so that may
+// go on for longer. With more ranks than cores spinning only keeps the awaited rank from running, and between two of a
+// rank's own turns the others have theirs.
+WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config) {
+  constexpr uint64_t kShortestSpinNs = 5'000;
+  constexpr uint64_t kLongestSpinNs = 200'000;
+  constexpr int64_t kYieldsPerSpin = 10;
+  const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
+  uint64_t ranks_per_cpu = ceil_div(host.ranks.size(), cpus_of(host.inventory.cpu));
+  auto wake_ns = static_cast<int64_t>(std::clamp(host.inventory.costs.wake_ns.value, kShortestSpinNs, kLongestSpinNs));
+  WaitPolicy policy;
+  policy.spin_ns = ranks_per_cpu > 1 ? 0 : wake_ns;
+  policy.yield_ns = kYieldsPerSpin * wake_ns * static_cast<int64_t>(std::max<uint64_t>(1, ranks_per_cpu));
+  if (config.spin_us >= 0) policy.spin_ns = config.spin_us * 1000;
+  if (config.yield_us >= 0) policy.yield_ns = config.yield_us * 1000;
+  return policy;
+}
+
+}  // namespace tutti

@@ -1,0 +1,17 @@
+// What follows from the measured costs of a rank's host for that rank alone: when its data path changes its ways, and
+// how long it waits awake. Pure functions. Other ranks may decide otherwise; what all must decide alike is in the Plan.
+#pragma once
+
+#include "base/config.h"
+#include "executor/call.h"
+#include "executor/collective_run.h"
+#include "topology/topology.h"
+
+namespace tutti {
+
+DataPathOptions data_path_for(const Topology& topology, int rank);
+
+// The options "spin_us" and "yield_us" win.
+WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config);
+
+}  // namespace tutti

@@ -1,0 +1,149 @@
+#include "core/thresholds.h"
+
+#include <catch2/catch.hpp>
+
+using namespace tutti;
+
+namespace {
+
+// `nranks` ranks on one host with `cpus` processors; `sharing` of them behind each last-level cache (0: all).
+Topology one_host(int nranks, int cpus, const Costs& costs = {}, int sharing = 0) {
+  if (sharing == 0) sharing = cpus;
+  Inventory host;
+  host.identity.boot_id = "test";
+  host.cpu.logical_cpus = cpus;
+  for (int cpu = 0; cpu < cpus; ++cpu) host.cpu.allowed_cpus.push_back(cpu);
+  host.caches = {{2, 1 << 20, cpus, 1}, {3, 32 << 20, cpus / sharing, sharing}};
+  host.costs = costs;
+  return single_host(host, nranks);
+}
+
+Costs measured(uint64_t wake_ns, uint64_t slot_bytes_per_s, uint64_t pull_ns, uint64_t pull_bytes_per_s) {
+  Costs costs;
+  costs.wake_ns = {wake_ns, Origin::kProbe};
+  costs.slot_bytes_per_s = {slot_bytes_per_s, Origin::kProbe};
+  costs.pull_ns = {pull_ns, Origin::kProbe};
+  costs.pull_bytes_per_s = {pull_bytes_per_s, Origin::kProbe};
+  return costs;
+}
+
+uint64_t pull_min(const Costs& costs) { return data_path_for(one_host(2, 2, costs), 0).pull_min_bytes; }
+
+uint64_t streaming_min(int nranks, int cpus, uint64_t bytes, int sharing = 0) {
+  Costs costs;
+  costs.streaming_bytes = {bytes, Origin::kProbe};
+  return data_path_for(one_host(nranks, cpus, costs, sharing), 0).streaming_min_bytes;
+}
+
+WaitPolicy waits(int nranks, int cpus, uint64_t wake_ns = 20'000, const Config& config = {}) {
+  return wait_policy_for(one_host(nranks, cpus, measured(wake_ns, 1, 1, 1)), 0, config);
+}
+
+constexpr uint64_t kMost = 1'000'000'000'000'000;  // of a figure in a file
+constexpr uint64_t kNever = UINT64_MAX;
+
+}  // namespace
+
+TEST_CASE("unmeasured hosts pull and stream from sizes that suit an ordinary server") {
+  DataPathOptions options = data_path_for(one_host(4, 8), 0);
+  CHECK(options.pull_min_bytes == 32 << 10);
+  CHECK(options.streaming_min_bytes == 4 << 20);
+}
+
+TEST_CASE("pulling begins where it is quicker than two copies through a slot") {
+  // 1000 ns and 5 GB/s against 4 GB/s: even at 20,000 bytes.
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 5'000'000'000)) == 32768);
+  CHECK(pull_min(measured(1, 4'000'000'000, 2000, 5'000'000'000)) == 65536);
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 8'000'000'000)) == 8192);
+  CHECK(pull_min(measured(1, 4'900'000'000, 1000, 5'000'000'000)) > (128 << 10));
+}
+
+TEST_CASE("where two copies through a slot are quicker at every size, nothing is pulled") {
+  CHECK(pull_min(measured(1, 11'000'000'000, 1000, 4'000'000'000)) == kNever);
+  CHECK(pull_min(measured(1, 5'000'000'000, 1, 5'000'000'000)) == kNever);
+}
+
+TEST_CASE("the size to pull from only grows with the price of pulling") {
+  uint64_t before = 0;
+  for (uint64_t ns = 1; ns <= kMost; ns *= 7) {
+    uint64_t least = pull_min(measured(1, 4'000'000'000, ns, 5'000'000'000));
+    CHECK(least >= before);
+    before = least;
+  }
+  before = 0;
+  for (uint64_t rate = kMost; rate >= 1; rate /= 7) {
+    uint64_t least = pull_min(measured(1, 4'000'000'000, 1000, rate));
+    CHECK(least >= before);
+    before = least;
+  }
+}
+
+TEST_CASE("a measured figure is not compared with an assumed one") {
+  Costs costs = measured(1, 4'000'000'000, 1000, 3'000'000'000);
+  costs.slot_bytes_per_s = Costs().slot_bytes_per_s;  // could not be measured
+  CHECK(pull_min(costs) == pull_min(Costs()));
+}
+
+TEST_CASE("ranks that share a cache stream from smaller sizes on") {
+  constexpr uint64_t kAlone = 16 << 20;
+  CHECK(streaming_min(1, 8, kAlone) == kAlone);
+  CHECK(streaming_min(2, 8, kAlone) == kAlone / 2);
+  CHECK(streaming_min(8, 8, kAlone) == kAlone / 8);
+  CHECK(streaming_min(8, 8, kAlone, 4) == kAlone / 4);  // two caches, four ranks each
+  CHECK(streaming_min(2, 8, kAlone, 4) == kAlone);
+  CHECK(streaming_min(1000, 8, kAlone) == 1 << 20);     // a core's own caches are never bypassed
+}
+
+TEST_CASE("a wait spins for as long as the wake-up takes that a sleep would cost") {
+  CHECK(waits(2, 2).spin_ns == 20'000);
+  CHECK(waits(2, 2, 30'000).spin_ns == 30'000);
+  CHECK(waits(2, 2).yield_ns > waits(2, 2).spin_ns);
+}
+
+TEST_CASE("with more ranks than cores a wait never spins, and yields for longer") {
+  CHECK(waits(8, 2).spin_ns == 0);
+  CHECK(waits(8, 2).yield_ns == 4 * waits(2, 2).yield_ns);
+  CHECK(waits(3, 2).spin_ns == 0);
+}
+
+TEST_CASE("the options for waiting win over the measured costs") {
+  Config config;
+  config.spin_us = 0;
+  CHECK(waits(2, 2, 20'000, config).spin_ns == 0);
+  CHECK(waits(2, 2, 20'000, config).yield_ns == waits(2, 2).yield_ns);
+  config = Config();
+  config.spin_us = 7;
+  config.yield_us = 3;
+  CHECK(waits(8, 2, 20'000, config).spin_ns == 7'000);
+  CHECK(waits(8, 2, 20'000, config).yield_ns == 3'000);
+}
+
+TEST_CASE("absurd figures in a file give sane waits and sizes") {
+  for (uint64_t wake_ns : {uint64_t{1}, kMost}) {
+    WaitPolicy policy = waits(2, 2, wake_ns);
+    CHECK(policy.spin_ns >= 1'000);
+    CHECK(policy.spin_ns <= 1'000'000);
+    CHECK(policy.yield_ns <= 10'000'000);
+  }
+  for (uint64_t slot : {uint64_t{1}, kMost}) {
+    for (uint64_t ns : {uint64_t{1}, kMost}) {
+      for (uint64_t pull : {uint64_t{1}, kMost}) CHECK(pull_min(measured(1, slot, ns, pull)) >= 4096);
+    }
+  }
+  for (uint64_t bytes : {uint64_t{1}, kMost}) CHECK(streaming_min(2, 2, bytes) >= 1 << 20);
+}
+
+TEST_CASE("each rank goes by its own host") {
+  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 1000, 5'000'000'000));
+  Topology other = one_host(2, 1, measured(40'000, 8'000'000'000, 1000, 5'000'000'000));
+  topology.hosts.push_back(other.hosts.front());
+  topology.hosts.back().ranks = {2, 3};
+  for (TopologyRank rank : other.ranks) {
+    rank.host = 1;
+    topology.ranks.push_back(rank);
+  }
+  CHECK(wait_policy_for(topology, 0, {}).spin_ns == 20'000);
+  CHECK(wait_policy_for(topology, 2, {}).spin_ns == 0);
+  CHECK(data_path_for(topology, 1).pull_min_bytes == 32768);
+  CHECK(data_path_for(topology, 3).pull_min_bytes == kNever);
+}
