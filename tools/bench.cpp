@@ -18,6 +18,8 @@ constexpr const char* kFooter =
     "Time is the mean over the timed calls, joined over the ranks (-a); algbw is a rank's bytes per time, busbw =\n"
     "algbw * 2(n-1)/n. Inputs are such that the result is exact in any order; #wrong counts elements that differ in\n"
     "any bit. The exit status is 0 only when all results are right.\n"
+    "A host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
+    "TUTTI_CALIBRATION=off: not at all).\n"
     "\n"
     "Examples:\n"
     "  tutti bench all_reduce --ranks 4\n"
@@ -122,6 +124,7 @@ std::string own_path() {
 
 void run(const BenchFlags& flags, bool factor_given, const std::vector<std::string>& arguments) {
   bench::Options options = parse(flags, factor_given);
+  if (!flags.as_rank) calibrate_if_missing("tutti bench");
   if (flags.ranks > 0 && !flags.as_rank) {
     Job job;
     job.ranks = flags.ranks;

@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kFooter =
     "Nothing runs: the plan follows from the topology, of this host or of a file (`tutti topo --capture`, `tutti topo "
     "--json`).\n"
-    "The times come from this host's calibrated costs (`tutti topo`).\n"
+    "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if they are not "
+    "stored yet.\n"
     "\n"
     "Examples:\n"
     "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"
@@ -51,6 +52,7 @@ void plan(const PlanFlags& flags) {
   auto op = bench::op_named(flags.op);
   if (!op) fail(kUsageError, "--op {}: the operations are sum, prod, max, min and avg", flags.op);
 
+  if (flags.topology.empty()) calibrate_if_missing("tutti plan");
   tutti_plan_query_t query{};
   query.struct_size = sizeof query;
   query.collective = TUTTI_ALL_REDUCE;

@@ -1,6 +1,7 @@
 // `tutti run`: see run/job.h.
 #include "run/job.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -13,6 +14,8 @@ constexpr const char* kFooter =
     "Rank 0 reads this process's standard input. The exit status is 0 when every rank exits with 0, else the status\n"
     "of the first rank that fails (128 + signal number), 124 after --timeout, 126 or 127 when COMMAND cannot be\n"
     "executed or found. No process of the job outlives it.\n"
+    "This host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
+    "TUTTI_CALIBRATION=off: not at all).\n"
     "\n"
     "Examples:\n"
     "  tutti run -n 4 ./my_program --size 10\n"
@@ -54,6 +57,9 @@ void run(const CLI::App& command, RunFlags& flags) {
   job.bind = flags.bind == "spread";
   job.grace_ms = std::llround(flags.grace_s * 1e3);
   job.timeout_ms = std::llround(flags.timeout_s * 1e3);
+  auto names_file = [](const std::string& assignment) { return assignment.starts_with("TUTTI_CALIBRATION="); };
+  bool ranks_have_their_own = std::any_of(job.environment.begin(), job.environment.end(), names_file);
+  if (!ranks_have_their_own) calibrate_if_missing("tutti run");
   exit_with(run_job(job));
 }
 

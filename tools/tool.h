@@ -46,6 +46,9 @@ inline void require(tutti_status_t status) {
   throw Failure(1, sentence.empty() ? tutti_status_text(status) : sentence);
 }
 
+// Measures this host's costs if none are stored, and says so on standard error. For commands that use them.
+void calibrate_if_missing(const char* command);
+
 // `after_dashes`: the arguments from the first "--" on, which the app itself does not see.
 void add_run(CLI::App& app, std::vector<std::string> after_dashes);
 // `arguments`: all of the tool's, for starting it again as the ranks of --ranks.

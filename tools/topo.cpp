@@ -26,7 +26,7 @@ void print_and_free(char* text) {
 
 void print_calibration(const TopoOptions& options) {
   char* text = nullptr;
-  require(tutti_calibrate(/*only_if_missing=*/0, options.format(), &text));
+  require(tutti_calibrate(options.format(), &text));
   print_and_free(text);
 }
 
@@ -71,6 +71,7 @@ void print_job(const TopoOptions& options) {
 
 void run_topo(const TopoOptions& options) {
   if (options.calibrate) return print_calibration(options);
+  if (options.topology.empty()) calibrate_if_missing("tutti topo");
   if (!options.capture.empty()) return capture(options);
   if (!options.topology.empty() || options.ranks != 0) return print_described(options);
   print_job(options);
@@ -94,11 +95,12 @@ void add_topo(CLI::App& app) {
                     ->check(CLI::Range(1, 1 << 20));
   auto* calibrate =
       topo->add_flag("--calibrate", options->calibrate,
-                     "Measure this host's costs (about 0.2 s on a quiet machine) and store them for all later jobs");
+                     "Measure this host's costs anew (about half a second) and store them for all later jobs");
   capture->excludes(topology)->excludes(ranks)->excludes(calibrate);
   calibrate->excludes(topology)->excludes(ranks);
   topo->footer(
       "Under a launcher (tutti run, mpirun, mpiexec, srun, torchrun) rank 0 shows the whole job.\n"
+      "Costs that are not stored yet for this host are measured first; TUTTI_CALIBRATION=off uses defaults instead.\n"
       "Examples:\n"
       "  tutti topo\n"
       "  tutti run -n 4 -- tutti topo --json\n"

@@ -32,12 +32,17 @@ Status capture(const char* path) {
   return write_text_file(path, to_json(TUTTI_TRY(record(system, host.costs))));
 }
 
-Status calibrate_host(bool only_if_missing, tutti_format_t format, char** text) {
+Status calibrate_host(tutti_format_t format, char** text) {
   Config config = TUTTI_TRY(Config::from_environment());
   TUTTI_TRY(check_format(format));
   Inventory host = TUTTI_TRY(discover_live());
-  host.costs = TUTTI_TRY(calibrate(config, host, only_if_missing ? Calibrate::kIfMissing : Calibrate::kAlways));
+  host.costs = TUTTI_TRY(calibrate(config, host));
   return text == nullptr ? Status() : give_text(host, format, text);
+}
+
+Status calibrate_host_if_missing(char** note) {
+  Config config = TUTTI_TRY(Config::from_environment());
+  return give_text(TUTTI_TRY(calibrate_if_missing(config, TUTTI_TRY(discover_live()))).note, note);
 }
 
 }  // namespace
@@ -57,6 +62,10 @@ tutti_status_t tutti_topology_capture(const char* path) {
   return report(guarded([&] { return capture(path); }));
 }
 
-tutti_status_t tutti_calibrate(int only_if_missing, tutti_format_t format, char** text) {
-  return report(guarded([&] { return calibrate_host(only_if_missing != 0, format, text); }));
+tutti_status_t tutti_calibrate(tutti_format_t format, char** text) {
+  return report(guarded([&] { return calibrate_host(format, text); }));
+}
+
+tutti_status_t tutti_calibrate_if_missing(char** note) {
+  return report(guarded([&] { return calibrate_host_if_missing(note); }));
 }

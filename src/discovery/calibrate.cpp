@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "base/deadline.h"
@@ -64,6 +65,36 @@ Status make_folder_of(const std::string& file) {
   return {};
 }
 
+// A broken file of the cache is replaced by the next measurement; one that the user named is the user's.
+Status refusal(const Status& cause) {
+  return error(cause.code(), "cannot use the calibration file {}; `tutti topo --calibrate` measures anew",
+               cause.message());
+}
+
+enum class Need : uint8_t { kAny, kNew };  // figures, or figures that are newer than the call
+
+struct Measured {
+  Costs costs;
+  bool here = false;  // not by another process meanwhile
+};
+
+// One process at a time.
+Result<Measured> measure_into(const std::string& file, const Inventory& host, Need need) {
+  constexpr int64_t kPatienceMs = 10'000;
+  TUTTI_TRY(make_folder_of(file));
+  bool waited = false;
+  Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(kPatienceMs), &waited));
+  if (waited || need == Need::kAny) {
+    auto stored = stored_costs(file, host);
+    if (stored.ok() && *stored) return Measured{**stored, false};
+  }
+  Inventory whole = host;
+  if (auto cpus = usable_cpus(); !cpus.empty()) whole.cpu.allowed_cpus = std::move(cpus);
+  Costs costs = measure_costs(whole);
+  TUTTI_TRY(write_text_file(file, to_json(Calibration{calibrated_machine(host), costs})));
+  return Measured{costs, true};
+}
+
 }  // namespace
 
 Result<std::string> calibration_file(const Config& config, const Inventory& host) {
@@ -90,36 +121,40 @@ Result<Costs> load_costs(const Config& config, const Inventory& host) {
   if (!file.ok() || file->empty()) return Costs();
   Result<std::optional<Costs>> stored = stored_costs(*file, host);
   if (stored.ok()) return stored->value_or(Costs());
-  constexpr std::string_view kRemedy = "`tutti topo --calibrate` measures anew";
-  if (config.calibration.empty()) {
-    log_warn_once("stored calibration is not used: {}; {}", stored.status().message(), kRemedy);
-    return Costs();
-  }
-  return error(stored.status().code(), "cannot use the calibration file {}; {}", stored.status().message(), kRemedy);
+  if (!config.calibration.empty()) return refusal(stored.status());
+  log_warn_once("default costs are used: {}", refusal(stored.status()).message());
+  return Costs();
 }
 
-Result<Costs> calibrate(const Config& config, const Inventory& host, Calibrate when) {
-  constexpr int64_t kPatienceMs = 10'000;
+Result<Costs> calibrate(const Config& config, const Inventory& host) {
   std::string file = TUTTI_TRY(calibration_file(config, host));
   if (file.empty()) {
     return error(Code::kInvalidUsage, "calibration is switched off; unset TUTTI_CALIBRATION or set it to a file");
   }
-  auto usable = [&]() -> std::optional<Costs> {
-    auto stored = stored_costs(file, host);
-    return stored.ok() ? *stored : std::nullopt;
+  return TUTTI_TRY(measure_into(file, host, Need::kNew)).costs;
+}
+
+Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& host) {
+  Result<std::string> file = calibration_file(config, host);
+  if (file.ok() && file->empty()) return Calibrated();
+  auto not_measured = [](const Status& why) {
+    bool file_fails = why.code() == Code::kSystem;
+    std::string_view remedy = file_fails ? "; set TUTTI_CALIBRATION to a file, or to \"off\"" : "";
+    return Calibrated{Costs(), fmt::format("default costs are used, since measuring this host's failed: {}{}",
+                                           why.message(), remedy)};
   };
-  if (when == Calibrate::kIfMissing) {
-    if (auto costs = usable()) return *costs;
-  }
-  TUTTI_TRY(make_folder_of(file));
-  bool waited = false;
-  Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(kPatienceMs), &waited));
-  if (waited || when == Calibrate::kIfMissing) {
-    if (auto costs = usable()) return *costs;
-  }
-  Costs costs = measure_costs(host);
-  TUTTI_TRY(write_text_file(file, to_json(Calibration{calibrated_machine(host), costs})));
-  return costs;
+  if (!file.ok()) return not_measured(file.status());
+  Result<std::optional<Costs>> stored = stored_costs(*file, host);
+  if (stored.ok() && *stored) return Calibrated{**stored, ""};
+  if (!stored.ok() && !config.calibration.empty()) return refusal(stored.status());
+  auto start = Clock::now();
+  Result<Measured> measured = measure_into(*file, host, Need::kAny);
+  if (!measured.ok()) return not_measured(measured.status());
+  if (!measured->here) return Calibrated{measured->costs, ""};
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  std::string why = stored.ok() ? "" : fmt::format(" anew, since it could not use {}", stored.status().message());
+  return Calibrated{measured->costs, fmt::format("measured this host's costs in {:.1f} s{}; they are kept in {}",
+                                                 seconds, why, *file)};
 }
 
 }  // namespace tutti

@@ -16,12 +16,20 @@ namespace tutti {
 // machine) is an error when the option names it; else it is warned of and the defaults stand. Does not block.
 Result<Costs> load_costs(const Config& config, const Inventory& host);
 
-enum class Calibrate : uint8_t { kAlways, kIfMissing };
+// Measures and stores. Blocks: about half a second, or, while another process calibrates this host, until that has
+// finished (at most 10 s) to share its figures. What cannot be measured here keeps its default. Errors: the option is
+// "off"; no place to store.
+Result<Costs> calibrate(const Config& config, const Inventory& host);
 
-// Measures and stores. Blocks: about 0.2 s, or, while another process calibrates this host, until that has finished (at
-// most 10 s) to share its figures. What cannot be measured here keeps its default. Errors: the option is "off"; no
-// place to store.
-Result<Costs> calibrate(const Config& config, const Inventory& host, Calibrate when);
+struct Calibrated {
+  Costs costs;
+  std::string note;  // one sentence for the user: what was measured, or why it was not; "" when there was nothing to do
+};
+
+// The same if no figures are stored for `host`, and nothing when the option is "off". Where nothing can be measured or
+// stored the default figures stand, and the note says why. Errors: the option names a file that cannot be used, which
+// is not ours to replace.
+Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& host);
 
 // The file for `host`, "" when the option is "off". Errors: no option, no $XDG_CACHE_HOME and no $HOME.
 Result<std::string> calibration_file(const Config& config, const Inventory& host);

@@ -1,12 +1,17 @@
 #include "discovery/calibrate.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <thread>
+#include <map>
 
 #include "discovery/calibration_json.h"
 #include "discovery/discover.h"
 #include "discovery/text_file.h"
+#include "tests/base/capture.h"
 #include "tests/discovery/scratch.h"
 
 using namespace tutti;
@@ -32,6 +37,19 @@ Config config_for(const std::string& file) {
   config.calibration = file;
   return config;
 }
+
+// The cache folder for as long as this lives.
+class CacheHome {
+ public:
+  explicit CacheHome(const std::string& folder) : before_(environment(kName)) { ::setenv(kName, folder.c_str(), 1); }
+  ~CacheHome() { before_ ? ::setenv(kName, before_->c_str(), 1) : ::unsetenv(kName); }
+  CacheHome(const CacheHome&) = delete;
+  CacheHome& operator=(const CacheHome&) = delete;
+
+ private:
+  static constexpr const char* kName = "XDG_CACHE_HOME";
+  std::optional<std::string> before_;
+};
 
 std::string refusal(const Config& config, const Inventory& host) {
   auto costs = load_costs(config, host);
@@ -82,9 +100,13 @@ TEST_CASE("a calibration file that cannot be used is refused with file, line, re
 TEST_CASE("switched off, nothing is loaded, measured or stored") {
   CHECK(*load_costs(config_for("off"), some_host()) == Costs());
   CHECK(*calibration_file(config_for("off"), some_host()) == "");
-  auto refused = calibrate(config_for("off"), some_host(), Calibrate::kAlways);
+  auto refused = calibrate(config_for("off"), some_host());
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.status().code() == Code::kInvalidUsage);
+  auto nothing = calibrate_if_missing(config_for("off"), some_host());
+  REQUIRE(nothing.ok());
+  CHECK(nothing->note == "");
+  CHECK(nothing->costs == Costs());
 }
 
 TEST_CASE("the default file is one per host and processor") {
@@ -97,20 +119,62 @@ TEST_CASE("the default file is one per host and processor") {
   CHECK(*one != *two);
 }
 
-TEST_CASE("calibration measures this machine, stores the figures, and replaces a broken file") {
+TEST_CASE("missing figures are measured and stored once, and the note says so") {
   Scratch scratch;
   std::string file = scratch.path("folder/costs.json");
   Config config = config_for(file);
   auto host = discover_live();
   REQUIRE(host.ok());
-  auto measured = calibrate(config, *host, Calibrate::kIfMissing);
+  auto measured = calibrate_if_missing(config, *host);
   INFO(measured.status().message());
   REQUIRE(measured.ok());
-  CHECK(*load_costs(config, *host) == *measured);
-  REQUIRE(write_text_file(file, "garbage").ok());
-  auto again = calibrate(config, *host, Calibrate::kIfMissing);
+  CHECK_THAT(measured->note, Catch::StartsWith("measured this host's costs in ") && Catch::EndsWith(file));
+  CHECK(measured->costs.measured_at_s != 0);
+  CHECK(*load_costs(config, *host) == measured->costs);
+  auto again = calibrate_if_missing(config, *host);
   REQUIRE(again.ok());
-  CHECK(*load_costs(config, *host) == *again);
+  CHECK(again->note == "");
+  CHECK(again->costs == measured->costs);
+}
+
+TEST_CASE("a broken file of the cache is warned of where it is read, and replaced by the next measurement") {
+  Scratch scratch;
+  CacheHome cache(scratch.path("cache"));
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  std::string file = *calibration_file(Config(), *host);
+  REQUIRE(std::filesystem::create_directories(std::filesystem::path(file).parent_path()));
+  REQUIRE(write_text_file(file, "garbage").ok());
+  std::string said;
+  {
+    StderrCapture capture;
+    CHECK(*load_costs(Config(), *host) == Costs());
+    CHECK(*load_costs(Config(), *host) == Costs());  // is not said twice
+    said = capture.text();
+  }
+  std::string warning = "[tutti] warning: default costs are used: cannot use the calibration file " + file;
+  CHECK_THAT(said, Catch::StartsWith(warning + ": line 1: syntax error") &&
+                       Catch::EndsWith("`tutti topo --calibrate` measures anew\n"));
+  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+  auto measured = calibrate_if_missing(Config(), *host);
+  REQUIRE(measured.ok());
+  CHECK_THAT(measured->note, Catch::Contains(" anew, since it could not use " + file + ": line 1: syntax error"));
+  CHECK(*load_costs(Config(), *host) == measured->costs);
+}
+
+TEST_CASE("a file that the user named is replaced only when calibration is asked for") {
+  Scratch scratch;
+  std::string file = scratch.path("precious.txt");
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  REQUIRE(write_text_file(file, "precious").ok());
+  auto refused = calibrate_if_missing(config_for(file), *host);
+  REQUIRE_FALSE(refused.ok());
+  CHECK_THAT(std::string(refused.status().message()), Catch::StartsWith("cannot use the calibration file " + file));
+  CHECK(*read_text_file(file) == "precious");
+  auto asked = calibrate(config_for(file), *host);
+  REQUIRE(asked.ok());
+  CHECK(*load_costs(config_for(file), *host) == *asked);
 }
 
 TEST_CASE("figures that are stored are measured anew only when asked for") {
@@ -119,31 +183,49 @@ TEST_CASE("figures that are stored are measured anew only when asked for") {
   auto host = discover_live();
   REQUIRE(host.ok());
   REQUIRE(write_text_file(file, to_json(Calibration{calibrated_machine(*host), odd_costs()})).ok());
-  CHECK(*calibrate(config_for(file), *host, Calibrate::kIfMissing) == odd_costs());
-  auto anew = calibrate(config_for(file), *host, Calibrate::kAlways);
+  CHECK(calibrate_if_missing(config_for(file), *host)->costs == odd_costs());
+  auto anew = calibrate(config_for(file), *host);
   REQUIRE(anew.ok());
   CHECK(anew->wake_ns != odd_costs().wake_ns);
 }
 
-TEST_CASE("many that calibrate one host at once share one measurement") {
+TEST_CASE("of many processes that find no figures one measures, and all get the same") {
   Scratch scratch;
   Config config = config_for(scratch.path("costs.json"));
   auto host = discover_live();
   REQUIRE(host.ok());
-  std::vector<Result<Costs>> results(4, Status(Code::kInternal, "did not run"));
-  std::vector<std::thread> threads;
-  for (auto& result : results) {
-    threads.emplace_back([&] { result = calibrate(config, *host, Calibrate::kIfMissing); });
+  constexpr int kProcesses = 4;
+  constexpr int kMeasured = 1, kShared = 2;  // exit statuses
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto found = calibrate_if_missing(config, *host);
+      bool same = found.ok() && found->costs == *load_costs(config, *host);
+      ::_exit(!same ? 0 : found->note.empty() ? kShared : kMeasured);
+    }
+    children.push_back(child);
   }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) {
-    REQUIRE(result.ok());
-    CHECK(*result == *results.front());
+  std::map<int, int> statuses;
+  for (pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    ++statuses[WEXITSTATUS(status)];
   }
+  CHECK(statuses == std::map<int, int>{{kMeasured, 1}, {kShared, kProcesses - 1}});
+}
+
+TEST_CASE("where figures cannot be stored the defaults stand, and the note says why and what to do") {
+  auto refused = calibrate_if_missing(config_for("/proc/nowhere/costs.json"), some_host());
+  REQUIRE(refused.ok());
+  CHECK(refused->costs == Costs());
+  CHECK_THAT(refused->note, Catch::StartsWith("default costs are used") && Catch::Contains("/proc/nowhere") &&
+                                Catch::EndsWith("set TUTTI_CALIBRATION to a file, or to \"off\""));
 }
 
 TEST_CASE("a place that cannot be written is an error that names it") {
-  auto refused = calibrate(config_for("/proc/nowhere/costs.json"), some_host(), Calibrate::kAlways);
+  auto refused = calibrate(config_for("/proc/nowhere/costs.json"), some_host());
   REQUIRE_FALSE(refused.ok());
   CHECK_THAT(std::string(refused.status().message()), Catch::Contains("/proc/nowhere"));
 }

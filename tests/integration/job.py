@@ -40,7 +40,7 @@ class JobTest(harness.ToolTest):
     def setUp(self):
         super().setUp()
         for name in list(self.environment):
-            if re.match(r"TUTTI_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|SLURM_|OMPI_|PMI", name):
+            if name != "TUTTI_CALIBRATION" and re.match(r"TUTTI_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|SLURM_|OMPI_|PMI", name):
                 del self.environment[name]
         folder = tempfile.TemporaryDirectory(prefix="tutti-job-")
         self.addCleanup(folder.cleanup)
