@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "plan/group.h"
+
 namespace tutti {
 namespace {
 
@@ -22,14 +24,14 @@ class SectionLowering {
   }
 
  private:
-  // Lowers the step at `i` and the Puts that fuse with it; returns the next step.
+  // Lowers the step at `i` and the Puts that run as one with it; returns the next step.
   size_t lower_from(size_t i) {
     const Step& step = steps_[i];
     if (step.kind == StepKind::kWait) {
       lower_wait(i);
       return i + 1;
     }
-    size_t end = step.kind == StepKind::kPut ? end_of_equal_puts(i) : end_of_fused_puts(i);
+    size_t end = end_of_group(steps_, i);
     Op op;
     op.kind = OpKind::kCompute;
     op.lag = step.lag;
@@ -51,34 +53,6 @@ class SectionLowering {
     op.release = op.into != kNoChunk || last_use(i) == i;
     program_.ops.push_back(op);
   }
-
-  // Puts of one value to several peers form one op.
-  size_t end_of_equal_puts(size_t i) const {
-    size_t end = i + 1;
-    while (end < steps_.size() && is_put_like(end, steps_[i].lag) && steps_[end].sources == steps_[i].sources &&
-           !puts_to(steps_[end].peer, i, end)) {
-      ++end;
-    }
-    return end;
-  }
-
-  // Puts that follow and send what this step just wrote.
-  size_t end_of_fused_puts(size_t i) const {
-    size_t end = i + 1;
-    while (end < steps_.size() && is_put_like(end, steps_[i].lag) && steps_[end].sources.size() == 1 &&
-           mentions(steps_[i].destinations, steps_[end].sources[0]) && !puts_to(steps_[end].peer, i + 1, end)) {
-      ++end;
-    }
-    return end;
-  }
-
-  // One op sends at most one message to a peer: it needs a slot for each.
-  bool puts_to(int peer, size_t begin, size_t end) const {
-    return std::any_of(steps_.begin() + begin, steps_.begin() + end,
-                       [&](const Step& step) { return step.peer == peer; });
-  }
-
-  bool is_put_like(size_t i, uint8_t lag) const { return steps_[i].kind == StepKind::kPut && steps_[i].lag == lag; }
 
   // Destinations that need memory here: all but temps that only the fused Puts read.
   std::vector<Place> stored_destinations(size_t i, size_t end) const {

@@ -20,8 +20,8 @@
 //   - not at all, when it has no payload: a bare signal.
 // The receiver releases a message after its Wait, an arrival after the last step that uses it. A Put blocks while the
 // stream's slots all hold messages that are not yet released. An executor may run a Copy or Reduce and the Puts right
-// after it that send what it wrote, or Puts in a row of one and the same place, as one (all of one lag): it then waits
-// for all the slots first and releases last.
+// after it that send what it wrote, or Puts in a row of one and the same place, as one (all of one lag, and one to a
+// peer; plan/group.h): it then waits for all the slots first and releases last.
 //
 // Temps. Place{kTemp, id} is a value written by exactly one step of its section, once per slice, and read afterwards.
 // Temps and arrivals live within one round: all steps that use one have the same lag.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/group.h"
 #include "plan/text.h"
 
 namespace tutti {
@@ -35,7 +36,7 @@ class Resolver {
     facts_.group_end.resize(size);
     std::vector<size_t> last_of_group(size);
     for (size_t i = 0; i < size;) {
-      size_t end = facts_.group_end[i] = end_of_group(i);
+      size_t end = facts_.group_end[i] = end_of_group(section_.steps, i);
       for (; i < end; ++i) last_of_group[i] = end - 1;
     }
     for (size_t i = 0; i < size; ++i) {
@@ -51,20 +52,6 @@ class Resolver {
     uint8_t lag = 0;
     int wait = -1;  // arrivals: the step that received it
   };
-
-  size_t end_of_group(size_t begin) const {
-    const Step& first = section_.steps[begin];
-    if (first.kind == StepKind::kWait) return begin + 1;
-    const std::vector<Place>& sent = first.kind == StepKind::kPut ? first.sources : first.destinations;
-    auto belongs = [&](const Step& step) {
-      if (step.kind != StepKind::kPut || step.lag != first.lag) return false;
-      if (step.sources.empty() || sent.empty()) return step.sources.empty() && sent.empty();
-      return std::find(sent.begin(), sent.end(), step.sources[0]) != sent.end();
-    };
-    size_t end = begin + 1;
-    while (end < section_.steps.size() && belongs(section_.steps[end])) ++end;
-    return end;
-  }
 
   Status check_form(const Step& step) const {
     bool message = step.kind == StepKind::kPut || step.kind == StepKind::kWait;

@@ -16,7 +16,7 @@ struct StepFacts {
 
 struct SectionFacts {
   std::vector<StepFacts> steps;
-  // group_end[i]: the end of the steps that may run as one with step i as the first; 0 for the others of such a group.
+  // group_end[i]: the end of the group (plan/group.h) that step i begins; 0 for the others of such a group.
   std::vector<size_t> group_end;
   // released[i]: the peers whose messages are released after step i, the last of its group.
   std::vector<std::vector<int>> released;

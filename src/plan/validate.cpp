@@ -79,11 +79,10 @@ class Run {
 
   bool has_slots(int rank, size_t begin, size_t end) {
     const std::vector<Step>& steps = parts_[rank].sections[cursors_[rank].section()].steps;
-    std::map<int, uint64_t> wanted;  // by peer
     for (size_t i = begin; i < end; ++i) {
       if (steps[i].kind != StepKind::kPut) continue;
       const Stream& stream = streams_[{rank, steps[i].peer}];
-      if (stream.sent - stream.released + ++wanted[steps[i].peer] > slots_) return false;
+      if (stream.sent - stream.released >= slots_) return false;
     }
     return true;
   }

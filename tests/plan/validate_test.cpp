@@ -45,6 +45,14 @@ TEST_CASE("a barrier of bare signals is valid in a section that runs once and in
   }
 }
 
+TEST_CASE("several puts of one value to one peer need one slot at a time") {
+  std::vector<Step> sends = {put(1, {input(0)}, 0), put(1, {input(0)}, 0), put(1, {input(0)}, 0)};
+  CHECK(validate(two_ranks(sends, {wait(0, 0), wait(0, 0), wait(0, 0)}), {.slots = 1}).ok());
+  sends.insert(sends.begin(), copy(input(0), {output(0)}));
+  for (size_t i = 1; i < sends.size(); ++i) sends[i].sources = {output(0)};
+  CHECK(validate(two_ranks(sends, {wait(0, 0), wait(0, 0), wait(0, 0)}), {.slots = 1}).ok());
+}
+
 TEST_CASE("the error names rank, channel, section and step") {
   require_refused(
       two_ranks({}, {copy(input(0), {output(0)}), put(0, {input(3)})}, 3),
@@ -119,10 +127,10 @@ TEST_CASE("a deadlock is found and names who waits") {
 }
 
 TEST_CASE("an arrival holds its slot until the steps that run as one with its last use are through") {
-  // Rank 1 keeps the first message until it has sent two of its own, for which rank 0 must have released one.
+  // Rank 1 keeps the first message until it has sent the reduced value, for which rank 0 must have released the signal.
   Step reduce{.kind = StepKind::kReduce, .sources = {input(0), arrival(0)}, .destinations = {temp(0)}};
-  std::vector<Step> first = {put(1, {input(0)}), put(1, {}), wait(1, 0), wait(1, 0)};
-  std::vector<Step> second = {wait(0), reduce, put(0, {temp(0)}, 0), put(0, {temp(0)}, 0), wait(0)};
+  std::vector<Step> first = {put(1, {input(0)}), put(1, {}), wait(1), wait(1, 0)};
+  std::vector<Step> second = {put(0, {}), wait(0), reduce, put(0, {temp(0)}, 0), wait(0)};
   REQUIRE(validate(two_ranks(first, second), {1, 2}).ok());
   require_refused(two_ranks(first, second), "blocks for ever with 1 slots", {1, 1});
 }
