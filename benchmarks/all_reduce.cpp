@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -65,8 +66,11 @@ class AllReduce {
  private:
   void run_sizes(tutti_datatype_t datatype, tutti_op_t op) {
     Pattern pattern(datatype, op, comm_.size());
+    std::optional<uint64_t> last_count;
     for (uint64_t size = options_.min_bytes; size <= options_.max_bytes; size = following(size)) {
-      run_.rows.push_back(run_size(size / info(datatype).size_bytes, datatype, op, pattern));
+      uint64_t count = size / info(datatype).size_bytes;
+      if (std::exchange(last_count, count) == count) continue;  // small steps are the same row again
+      run_.rows.push_back(run_size(count, datatype, op, pattern));
       print(row_text(run_.rows.back()));
     }
   }

@@ -31,6 +31,14 @@ class Bench(ToolTest):
         self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
         self.assertRegex(done.stdout, r"# Avg bus bandwidth    : [\d.e+-]+ GB/s\n")
 
+    def test_has_one_row_for_each_count(self):
+        for flags, counts in (((0, "-e", 64), [0, 1, 4, 16]), ((0, "-e", 9, "-i", 1), [0, 1, 2]),
+                              ((1, "-e", 64, "-f", 1.5, "-d", "double"), [0, 1, 2, 3, 5, 7])):
+            with self.subTest(flags=flags):
+                done = self.bench("-b", *flags, *QUICK)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual([int(row[1]) for row in self.rows(done.stdout)], counts)
+
     def test_uses_the_ranks_of_its_launcher(self):
         done = self.tutti("run", "-n", 2, "--no-prefix", harness.TUTTI, "bench", "all_reduce", "-e", "1K", *QUICK)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
