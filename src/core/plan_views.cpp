@@ -6,11 +6,10 @@
 #include "base/config.h"
 #include "core/give_text.h"
 #include "core/guard.h"
+#include "core/prepared.h"
 #include "core/report.h"
-#include "discovery/text_file.h"
 #include "discovery/topology_source.h"
 #include "plan/text.h"
-#include "plan/validate.h"
 #include "planner/explain.h"
 #include "planner/planner.h"
 
@@ -61,15 +60,12 @@ Status check_file(const char* path, bool steps, char** text) {
   if (path == nullptr || *path == '\0')
     return Status(Code::kInvalidArgument, "path is empty; name the plan file to check");
   Config config = TUTTI_TRY(Config::from_environment());
-  std::string json = TUTTI_TRY(read_text_file(path));
-  auto plan = parse_plan(json);
-  if (!plan.ok()) return std::move(plan).status().within(path);
-  TUTTI_TRY(prove(*plan, static_cast<int>(config.slots)).within(fmt::format("{} is no valid plan", path)));
-  const PlanShape& shape = plan->shape();
+  Plan plan = TUTTI_TRY(read_plan_file(path, static_cast<int>(config.slots)));
+  const PlanShape& shape = plan.shape();
   std::string described = fmt::format(
       "{} is a valid plan: {} by \"{}\", {} ranks\n  shape  {}\n  proven with {} slots, in and out of place\n", path,
       name_of(shape.collective), shape.algorithm, shape.nranks, shape_text(shape), config.slots);
-  return give_text(steps ? described + steps_text(*plan) : described, text);
+  return give_text(steps ? described + steps_text(plan) : described, text);
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "core/prepared.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <set>
-#include <sstream>
 
+#include "discovery/text_file.h"
 #include "executor/lower.h"
 #include "plan/text.h"
 #include "plan/validate.h"
@@ -74,11 +72,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
 }
 
 Result<Plan> read_plan_file(const std::string& path, int slots) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return system_error(errno, fmt::format("cannot read the plan file {}", path));
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto plan = parse_plan(text.str());
+  auto plan = parse_plan(TUTTI_TRY(read_text_file(path)));
   if (!plan.ok()) return std::move(plan).status().within(path);
   TUTTI_TRY(prove(*plan, slots).within(fmt::format("{} is no valid plan", path)));
   return plan;

@@ -54,8 +54,7 @@ class PlanCache {
   Prepared* last_ = nullptr;
 };
 
-// Reads a Plan file and proves it for streams of `slots` slots. Errors: file, line and reason;
-// what is wrong with the plan.
+// Reads a Plan file and proves it for streams of `slots` slots. Errors: file, line and reason; what is wrong with it.
 Result<Plan> read_plan_file(const std::string& path, int slots);
 
 }  // namespace tutti

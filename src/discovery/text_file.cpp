@@ -13,11 +13,24 @@
 namespace tutti {
 namespace {
 
+Status file_error(int errno_value, std::string_view what, const std::string& path, std::string_view remedy) {
+  Status status = system_error(errno_value, fmt::format("cannot {} {}", what, path));
+  return error(status.code(), "{}; {}", status.message(), remedy);
+}
+
+Status unreadable(int errno_value, std::string_view what, const std::string& path) {
+  return file_error(errno_value, what, path, "name a file that this user may read");
+}
+
+Status unwritable(int errno_value, std::string_view what, const std::string& path) {
+  return file_error(errno_value, what, path, "name a file where this user may write");
+}
+
 Status write_all(const Fd& fd, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     ssize_t count = ::write(fd.get(), text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(errno, fmt::format("cannot write {}", path));
+    if (count < 0) return unwritable(errno, "write", path);
     text.remove_prefix(static_cast<size_t>(count));
   }
   return {};
@@ -28,26 +41,29 @@ Status write_all(const Fd& fd, std::string_view text, const std::string& path) {
 Result<std::string> read_text_file(const std::string& path) {
   constexpr size_t kLongest = 64 << 20;
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not make us wait for its writer
-  if (!fd) return system_error(errno, fmt::format("cannot open {}", path));
+  if (!fd) return unreadable(errno, "open", path);
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {
     ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(errno, fmt::format("cannot read {}", path));
+    if (count < 0) return unreadable(errno, "read", path);
     if (count == 0) return text;
     text.append(buffer.data(), static_cast<size_t>(count));
-    if (text.size() > kLongest) return error(Code::kInvalidArgument, "{} is larger than {} bytes", path, kLongest);
+    if (text.size() > kLongest) {
+      return error(Code::kInvalidArgument,
+                   "{} has more than {} bytes, which no file that tutti reads has; is it another?", path, kLongest);
+    }
   }
 }
 
 Status write_text_file(const std::string& path, std::string_view text) {
   std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return system_error(errno, fmt::format("cannot create {}", temporary));
+  if (!fd) return unwritable(errno, "create", temporary);
   Status status = write_all(fd, text, temporary);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = system_error(errno, fmt::format("cannot replace {}", path));
+    status = unwritable(errno, "replace", path);
   }
   if (!status.ok()) ::unlink(temporary.c_str());
   return status;

@@ -8,10 +8,10 @@
 
 namespace tutti {
 
-// At most 64 MiB. Errors name the file.
+// A larger file than 64 MiB is refused. Errors name the file and the remedy.
 Result<std::string> read_text_file(const std::string& path);
 
-// Atomically: readers see the old contents or the new. Errors name the file.
+// Atomically: readers see the old contents or the new. Errors name the file and the remedy. Any thread.
 Status write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace tutti

@@ -19,7 +19,19 @@ TEST_CASE("a text file is replaced as a whole and leaves nothing else behind") {
 TEST_CASE("errors of files name the file") {
   Scratch scratch;
   std::string absent = scratch.path("absent/b.txt");
-  CHECK_THAT(std::string(read_text_file(absent).status().message()), Catch::Contains(absent));
-  CHECK_THAT(std::string(write_text_file(absent, "x").message()), Catch::Contains(absent));
+  CHECK_THAT(std::string(read_text_file(absent).status().message()),
+             Catch::Contains(absent) && Catch::EndsWith("; name a file that this user may read"));
+  CHECK_THAT(std::string(write_text_file(absent, "x").message()),
+             Catch::Contains(absent) && Catch::EndsWith("; name a file where this user may write"));
   CHECK_FALSE(read_text_file(scratch.path("")).ok());
+}
+
+TEST_CASE("a file that is too large is refused with a remedy") {
+  Scratch scratch;
+  std::string file = scratch.path("large");
+  REQUIRE(write_text_file(file, "x").ok());
+  std::filesystem::resize_file(file, (64 << 20) + 1);  // a hole: no bytes on the disk
+  auto read = read_text_file(file);
+  REQUIRE_FALSE(read.ok());
+  CHECK_THAT(std::string(read.status().message()), Catch::StartsWith(file) && Catch::EndsWith("is it another?"));
 }

@@ -173,7 +173,8 @@ class PlanFile(job.JobTest):
 
     def test_that_is_not_there_is_named(self):
         for process in self.ranks(BENCH, 2, self.by_hand(2, TUTTI_PLAN_FILE="/no/such/plan.json")):
-            self.check_sentence(self.ended(process).err, r"cannot read the plan file /no/such/plan\.json: No such file")
+            self.check_sentence(self.ended(process).err,
+                                r"cannot open /no/such/plan\.json: No such file.*; name a file")
 
     def test_for_another_number_of_ranks_is_refused(self):
         self.check_refused(json.dumps(self.plan(3, "ring")), r"\b3 ranks\b.*\b2\b", ranks=2)
