@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 
@@ -36,6 +37,18 @@ Status write_all(const Fd& fd, std::string_view text, const std::string& path) {
   return {};
 }
 
+// A new file beside `path`, for this call alone, which need not be the only one in this process. Its mode follows the
+// umask, which mkstemp()'s does not. None: errno says why.
+Fd create_beside(const std::string& path, std::string* name) {
+  static std::atomic<unsigned> created{0};
+  Fd fd;
+  do {
+    *name = fmt::format("{}.{}.{}.tmp", path, ::getpid(), created.fetch_add(1));
+    fd = Fd(::open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  } while (!fd && errno == EEXIST);  // left behind by a process of the same number
+  return fd;
+}
+
 }  // namespace
 
 Result<std::string> read_text_file(const std::string& path) {
@@ -58,8 +71,8 @@ Result<std::string> read_text_file(const std::string& path) {
 }
 
 Status write_text_file(const std::string& path, std::string_view text) {
-  std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  std::string temporary;
+  Fd fd = create_beside(path, &temporary);
   if (!fd) return unwritable(errno, "create", temporary);
   Status status = write_all(fd, text, temporary);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/discovery/scratch.h"
 
@@ -13,6 +16,25 @@ TEST_CASE("a text file is replaced as a whole and leaves nothing else behind") {
   REQUIRE(write_text_file(file, std::string(100'000, 'a')).ok());
   REQUIRE(write_text_file(file, "short").ok());
   CHECK(*read_text_file(file) == "short");
+  CHECK(std::distance(std::filesystem::directory_iterator(scratch.path("")), {}) == 1);
+}
+
+TEST_CASE("threads that write one file at once do not get into each other's way") {
+  Scratch scratch;
+  std::string file = scratch.path("a.txt");
+  std::vector<std::string> said(8);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < said.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 50 && said[i].empty(); ++round) {
+        said[i] = write_text_file(file, std::string(10'000, static_cast<char>('a' + i))).message();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& sentence : said) CHECK(sentence == "");
+  std::string text = *read_text_file(file);
+  CHECK(text == std::string(10'000, text[0]));
   CHECK(std::distance(std::filesystem::directory_iterator(scratch.path("")), {}) == 1);
 }
 
