@@ -32,6 +32,10 @@ std::string CallRecord::text() const {
   return fmt::format("{} #{} of {} {} ({})", name_of(collective), number, count, name_of(datatype), name_of(op));
 }
 
+bool CallRecord::same_call(const CallRecord& other) const {
+  return number == other.number && kinds_of(*this) == kinds_of(other) && count == other.count;
+}
+
 std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
   uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest,
                                static_cast<uint32_t>(waits_for)};

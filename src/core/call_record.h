@@ -32,6 +32,9 @@ struct CallRecord {
     return number != 0 && number == other.number && signature() != other.signature();
   }
 
+  // Whether only the plans differ: the callers did the same, and their libraries chose differently.
+  bool same_call(const CallRecord& other) const;
+
   static constexpr size_t kBytes = 40;
   std::array<std::byte, kBytes> encode() const;
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);

@@ -82,7 +82,7 @@ class Communicator {
 
   Communicator(std::shared_ptr<ProcessContext> context, const Config& config);
   Status join(const JoinInfo& info, Deadline deadline);
-  Status exchange_facts(Deadline deadline);
+  Status exchange_facts(const std::optional<Plan>& plan, Deadline deadline);
   Status agree_on_topology(Deadline deadline);
   Status start_control();
   void name_transports();

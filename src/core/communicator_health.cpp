@@ -66,9 +66,16 @@ std::optional<CallRecord> Communicator::ask(int peer) {
 }
 
 Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
+  CallRecord mine = record_.read();
+  if (mine.same_call(theirs)) {
+    return error(Code::kInvalidUsage,
+                 "ranks {} and {} would run {} by different plans ({:016x} and {:016x}); run one version of tutti, "
+                 "with the same TUTTI_* options, on all ranks",
+                 peer, rank_, mine.text(), theirs.plan_digest, mine.plan_digest);
+  }
   return error(Code::kInvalidUsage,
                "rank {} called {}, but rank {} called {}; all ranks must make the same calls in one order", peer,
-               theirs.text(), rank_, record_.read().text());
+               theirs.text(), rank_, mine.text());
 }
 
 Status Communicator::lateness(int64_t timeout_ms, int peer) {

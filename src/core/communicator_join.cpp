@@ -38,20 +38,22 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   set_log_rank(rank_);
   TUTTI_TRY(check_algorithm(config_.algorithm));
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
-  TUTTI_TRY(exchange_facts(deadline));
+  std::optional<Plan> plan;
+  if (!config_.plan_file.empty()) {
+    plan = TUTTI_TRY(read_plan_file(config_.plan_file, static_cast<int>(config_.slots)));
+  }
+  TUTTI_TRY(exchange_facts(plan, deadline));
   TUTTI_TRY(agree_on_topology(deadline));
   name_transports();
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
-  if (!config_.plan_file.empty()) {
-    TUTTI_TRY(plans_->use(TUTTI_TRY(read_plan_file(config_.plan_file, links_->layout().slots))));
-  }
+  if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
   return start_control();
 }
 
-Status Communicator::exchange_facts(Deadline deadline) {
+Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline deadline) {
   TransportContext context{.rank = rank_,
                            .nranks = nranks_,
                            .job = control_->job(),
@@ -63,7 +65,7 @@ Status Communicator::exchange_facts(Deadline deadline) {
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));
   mine.rank.pid = ::getpid();
   mine.transports = links_->facts();
-  mine.agreed = options_to_agree(config_);
+  mine.agreed = options_to_agree(config_, plan);
   auto bytes = TUTTI_TRY(control_->all_gather(encode(mine), "facts", deadline));
   auto facts = TUTTI_TRY(decode_all(bytes));
   std::vector<RankFacts> ranks;

@@ -38,8 +38,9 @@ Status check_agreement(const std::vector<Facts>& all) {
     for (size_t i = 0; i < first.size() && i < other.size(); ++i) {
       if (first[i] == other[i]) continue;
       return error(Code::kInvalidUsage,
-                   "ranks differ: {} is '{}' on rank 0 and '{}' on rank {}; set it alike on all ranks",
-                   variable_name(first[i].first), first[i].second, other[i].second, rank);
+                   "ranks differ: {} is '{}' on rank 0 and '{}' on rank {}; {} on all ranks",
+                   variable_name(first[i].first), first[i].second, other[i].second, rank,
+                   first[i].first == "plan_file" ? "name files with the same plan" : "set it alike");
     }
     return error(Code::kInvalidUsage, "ranks differ: rank {} knows other options than rank 0; run one version of tutti",
                  rank);
@@ -49,11 +50,13 @@ Status check_agreement(const std::vector<Facts>& all) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& config) {
+std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& config,
+                                                                  const std::optional<Plan>& plan) {
   std::vector<std::pair<std::string, std::string>> agreed;
   for (std::string_view name : {"transport", "algorithm", "channels", "slice_bytes", "slot_bytes", "slots"}) {
     agreed.emplace_back(name, value_of(config, name));
   }
+  agreed.emplace_back("plan_file", plan ? fmt::format("the plan {:016x}", plan->digest()) : "");
   return agreed;
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/config.h"
 #include "base/status.h"
+#include "plan/plan.h"
 #include "topology/topology.h"
 #include "transports/transport.h"
 
@@ -28,8 +30,10 @@ struct Facts {
   std::vector<std::pair<std::string, std::string>> agreed;
 };
 
-// The options that must agree, with their values here.
-std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& config);
+// The options that must agree, with their values here; of a plan file its Plan, so that copies of one file are alike.
+// `plan`: the one that option "plan_file" names, none when it is empty.
+std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& config,
+                                                                  const std::optional<Plan>& plan);
 
 std::vector<std::byte> encode(const Facts& facts);
 

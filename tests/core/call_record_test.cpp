@@ -50,6 +50,15 @@ TEST_CASE("calls contradict each other only in the same place of the order") {
   CHECK_FALSE(CallRecord{}.contradicts(CallRecord{.count = 5}));
 }
 
+TEST_CASE("calls that differ by their plans alone are the same calls") {
+  CallRecord other = kRecord;
+  other.plan_digest = 8;
+  CHECK(kRecord.contradicts(other));
+  CHECK(kRecord.same_call(other));
+  other.op = TUTTI_MAX;
+  CHECK_FALSE(kRecord.same_call(other));
+}
+
 TEST_CASE("a reader of the published record sees a whole one") {
   PublishedRecord published;
   std::atomic<bool> stop{false};

@@ -176,6 +176,17 @@ class PlanFile(job.JobTest):
             self.check_sentence(self.ended(process).err,
                                 r"cannot open /no/such/plan\.json: No such file.*; name a file")
 
+    def test_that_only_one_rank_has_is_refused_when_joining(self):
+        plan = self.file("plan.json", json.dumps(self.plan(2, "ring")))
+        shared = self.by_hand(2)
+        started = [*self.ranks(BENCH, 2, shared, ranks=[0]),
+                   *self.ranks(BENCH, 2, {**shared, "TUTTI_PLAN_FILE": plan}, ranks=[1])]
+        for process in started:
+            end = self.ended(process)
+            self.assertEqual((end.status, end.out), (1, ""))
+            self.check_sentence(end.err, r"TUTTI_PLAN_FILE is '' on rank 0 and 'the plan [0-9a-f]{16}' on rank 1; "
+                                         r"name files with the same plan on all ranks")
+
     def test_for_another_number_of_ranks_is_refused(self):
         self.check_refused(json.dumps(self.plan(3, "ring")), r"\b3 ranks\b.*\b2\b", ranks=2)
 
