@@ -142,8 +142,10 @@ TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
  * Afterwards only tutti_comm_destroy() and the queries are allowed. */
 TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
 
-/* Finalizes if that was not done, then frees everything; `comm` is invalid afterwards whatever is returned. NULL is
- * allowed. Blocks like tutti_comm_finalize(). */
+/* Finalizes if that was not done, then frees everything but requests that were not waited for; `comm` is invalid
+ * afterwards whatever is returned. NULL is allowed. Blocks like tutti_comm_finalize(). The requests are complete then,
+ * with an error if their calls could not finish; tutti_wait() and tutti_test() still take and free them, and keep the
+ * sentence of an error for tutti_last_error(NULL). */
 TUTTI_API tutti_status_t tutti_comm_destroy(tutti_comm_t* comm);
 
 /* Makes every running and later call of this communicator return TUTTI_ABORTED promptly, here and on the other ranks.
@@ -186,7 +188,8 @@ typedef struct tutti_call {
 
 /* Starts a call and returns at once; the library makes progress by itself. The buffers belong to the library until the
  * request is complete. Calls of one communicator run in the order in which they were started, which must be the same on
- * all ranks. On success the caller owns *request until tutti_wait() or tutti_test() takes it. */
+ * all ranks. On success the caller owns *request until tutti_wait() or tutti_test() takes it, which may be after
+ * tutti_comm_destroy(). */
 TUTTI_API tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request);
 
 /* Blocks until the request is complete, frees it and sets *request to NULL. Returns the call's status. */

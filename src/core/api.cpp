@@ -109,6 +109,8 @@ tutti_call_t all_reduce_call(const void* send_buffer, void* recv_buffer, uint64_
 // Frees a finished request and gives its result.
 tutti_status_t take_result(tutti_request_t** request) {
   std::unique_ptr<tutti_request> owned(std::exchange(*request, nullptr));
+  if (owned->handle == nullptr) return report(std::move(owned->result));  // its communicator is destroyed
+  owned->handle->remove(*owned);
   return owned->handle->keep(owned->result);
 }
 
@@ -253,8 +255,8 @@ tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_r
     *request = nullptr;
     auto owned = std::make_unique<tutti_request>();
     owned->arguments = TUTTI_TRY(arguments_of(call));
-    owned->handle = comm;
     TUTTI_TRY(comm->communicator->start(*owned));
+    comm->add(*owned);
     *request = owned.release();
     comm->communicator->progress_alone();
     return {};
@@ -263,14 +265,14 @@ tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_r
 
 tutti_status_t tutti_wait(tutti_request_t** request) {
   if (request == nullptr || *request == nullptr) return report(null_argument("tutti_wait", "request"));
-  (*request)->communicator->wait(**request);
+  if ((*request)->communicator != nullptr) (*request)->communicator->wait(**request);
   return take_result(request);
 }
 
 tutti_status_t tutti_test(tutti_request_t** request, int* done) {
   if (request == nullptr || *request == nullptr) return report(null_argument("tutti_test", "request"));
   if (done == nullptr) return report(null_argument("tutti_test", "done"));
-  *done = (*request)->communicator->test(**request) ? 1 : 0;
+  *done = (*request)->communicator == nullptr || (*request)->communicator->test(**request) ? 1 : 0;
   return *done != 0 ? take_result(request) : TUTTI_SUCCESS;
 }
 

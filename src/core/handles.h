@@ -15,6 +15,16 @@ struct tutti_config {
 struct tutti_comm {
   std::unique_ptr<tutti::Communicator> communicator;
   mutable std::string last_error;
+  tutti_request* newest = nullptr;  // of the requests that were not taken yet
+
+  tutti_comm() = default;
+  tutti_comm(const tutti_comm&) = delete;
+  // The requests that were not taken outlive it: they are complete then, and know it no more.
+  ~tutti_comm();
+
+  // A started request, until tutti_wait() or tutti_test() takes it.
+  void add(tutti_request& request);
+  void remove(tutti_request& request);
 
   // Keeps the sentence for tutti_last_error(comm) and returns the code.
   tutti_status_t keep(const tutti::Status& status) const {

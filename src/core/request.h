@@ -27,10 +27,12 @@ struct CallArguments {
 // In the global namespace because the C API names it.
 struct tutti_request {
   tutti::Communicator* communicator = nullptr;
-  const tutti_comm* handle = nullptr;  // keeps the sentence of an error; null for blocking calls
+  tutti_comm* handle = nullptr;  // keeps the sentence of an error; null for blocking calls, and once it is destroyed
   tutti::CallArguments arguments;
-  tutti::Status result;            // valid once done
+  tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
-  bool queued = false;             // others may see it
-  tutti_request* next = nullptr;   // in the communicator's queue
+  bool queued = false;              // others may see it
+  tutti_request* next = nullptr;    // in the communicator's queue
+  tutti_request* older = nullptr;   // in the handle's list
+  tutti_request* newer = nullptr;
 };

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/ranks.h"
 #include "tutti/tutti.h"
 
 namespace tutti::test {
@@ -103,6 +104,42 @@ TEST_CASE("a finalized communicator takes no more calls but can be asked") {
   int size = 0;
   CHECK(tutti_comm_size(one.comm, &size) == TUTTI_SUCCESS);
   CHECK(size == 1);
+}
+
+TEST_CASE("requests outlive their communicator, complete") {
+  tutti_comm_t* comm = nullptr;
+  REQUIRE(tutti_comm_init_rank(&comm, 1, nullptr, 0) == TUTTI_SUCCESS);
+  float in[3] = {1, 2, 3}, out[3] = {};
+  tutti_request_t* requests[3] = {};
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(tutti_all_reduce_start(in + i, out + i, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &requests[i]) ==
+            TUTTI_SUCCESS);
+  }
+  CHECK(tutti_wait(&requests[1]) == TUTTI_SUCCESS);
+  CHECK(tutti_comm_destroy(comm) == TUTTI_SUCCESS);
+  int done = 0;
+  CHECK(tutti_test(&requests[2], &done) == TUTTI_SUCCESS);
+  CHECK(done == 1);
+  CHECK(tutti_wait(&requests[0]) == TUTTI_SUCCESS);
+  CHECK(requests[0] == nullptr);
+  CHECK(requests[2] == nullptr);
+  CHECK((out[0] == 1 && out[1] == 2 && out[2] == 3));
+}
+
+TEST_CASE("requests of an aborted communicator tell so when it is gone") {
+  float value = 1;
+  tutti_request_t* request = nullptr;
+  auto said = with_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    if (rank == 1) return "";  // makes no call
+    tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+    tutti_comm_abort(comm);
+    return request == nullptr ? tutti_last_error(comm) : "";
+  });
+  CHECK(said == std::vector<std::string>(2));
+  REQUIRE(request != nullptr);
+  CHECK(tutti_wait(&request) == TUTTI_ABORTED);
+  CHECK(request == nullptr);
+  CHECK(last() == "rank 0 aborted the communicator");
 }
 
 TEST_CASE("options are checked by name and value") {

@@ -1,0 +1,25 @@
+#include "core/handles.h"
+
+void tutti_comm::add(tutti_request& request) {
+  request.handle = this;
+  request.older = newest;
+  if (newest != nullptr) newest->newer = &request;
+  newest = &request;
+}
+
+void tutti_comm::remove(tutti_request& request) {
+  (request.newer == nullptr ? newest : request.newer->older) = request.older;
+  if (request.older != nullptr) request.older->newer = request.newer;
+}
+
+tutti_comm::~tutti_comm() {
+  communicator.reset();  // nobody advances the requests from here on
+  for (tutti_request* request = newest; request != nullptr; request = request->older) {
+    request->handle = nullptr;
+    request->communicator = nullptr;
+    if (request->done.load(std::memory_order_acquire)) continue;
+    request->result =
+        tutti::Status(tutti::Code::kAborted, "the communicator was destroyed before the call had finished");
+    request->done.store(true, std::memory_order_release);
+  }
+}
