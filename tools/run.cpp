@@ -13,7 +13,8 @@ namespace {
 constexpr const char* kFooter =
     "Rank 0 reads this process's standard input. The exit status is 0 when every rank exits with 0, else the status\n"
     "of the first rank that fails (128 + signal number), 124 after --timeout, 126 or 127 when COMMAND cannot be\n"
-    "executed or found. No process of the job outlives it.\n"
+    "executed or found. No process of the job outlives it. Under another launcher (mpirun, srun, ...) each `tutti\n"
+    "run` is a job of its own, whose ranks do not see that launcher's variables.\n"
     "This host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
     "TUTTI_CALIBRATION=off: not at all).\n"
     "\n"

@@ -17,6 +17,14 @@ class Launched(job.JobTest):
         for path in self.check_table(done.out, ROWS):
             self.assertTrue(path.endswith(f"/{transport or 'shm'}"), done.out)
 
+    def check_inside(self, *launcher):
+        """Two jobs of two ranks, with rows of their own."""
+        done = self.run_command([*launcher, harness.TUTTI, "run", "-n", "2", "--no-prefix", *BENCH])
+        self.assertEqual(done.status, 0, done)
+        self.check_table(done.out, 2 * ROWS)
+        self.assertEqual(done.out.count(" 2 ranks,"), 2)
+        self.assertIn("there are 2 jobs of 2 ranks", done.err)
+
     def check_ranks(self, size, variables_of, flags=()):
         started = [self.rank([*BENCH, *flags], variables_of(rank)) for rank in range(size)]
         done = [self.ended(process) for process in started]
@@ -52,6 +60,9 @@ class OpenMpi(Launched):
     def test_of_4_ranks_over_tcp(self):
         self.check(*self.launcher, flags=("--transport", "tcp"), transport="tcp")
 
+    def test_of_jobs_of_their_own(self):
+        self.check_inside(*self.launcher[:-1], "2")
+
 
 class Mpich(Launched):
     def setUp(self):
@@ -64,6 +75,9 @@ class Mpich(Launched):
 
     def test_of_3_ranks_over_tcp(self):
         self.check("mpiexec.mpich", "-n", "3", flags=("--transport", "tcp"), transport="tcp")
+
+    def test_of_jobs_of_their_own(self):
+        self.check_inside("mpiexec.mpich", "-n", "2")
 
 
 class ByHand(Launched):

@@ -107,8 +107,43 @@ class Ranks(ToolTest):
 
     def test_may_be_jobs_themselves(self):
         done = self.tutti("run", "-n", 2, harness.TUTTI, "run", "-n", 2, "sh", "-c", "echo $TUTTI_RANK of $TUTTI_SIZE")
+        self.assertRegex(done.stderr, r"^\[0\] tutti run: tutti run started this 2 times: there are 2 jobs of 2 ranks")
         self.assertEqual(sorted(done.stdout.splitlines()),
                          ["[0] [0] 0 of 2", "[0] [1] 1 of 2", "[1] [0] 0 of 2", "[1] [1] 1 of 2"])
+
+
+class OtherLaunchers(ToolTest):
+    """Inside of another launcher each `tutti run` is a job of its own."""
+
+    def run_inside(self, **variables):
+        """Which of the variables the ranks see, and what is said."""
+        self.environment.update(variables)
+        done = self.tutti("run", "-n", 2, "--no-prefix", "env")
+        self.assertEqual(done.returncode, 0)
+        return {line.split("=")[0] for line in done.stdout.splitlines()} & set(variables), done.stderr
+
+    def test_are_not_seen_by_the_ranks(self):
+        torchrun = {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "3", "LOCAL_RANK": "1", "MASTER_PORT": "1"}
+        for variables in ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "1"},
+                          {"PMI_RANK": "1", "PMI_SIZE": "3", "PMI_FD": "9", "MPI_LOCALNRANKS": "3"},
+                          {"SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3"}, torchrun):
+            with self.subTest(variables=variables):
+                before = dict(self.environment)
+                self.assertEqual(self.run_inside(**variables), (set(), ""))
+                self.environment = before
+
+    def test_that_start_several_are_told_of_once(self):
+        names, said = self.run_inside(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="3")
+        self.assertEqual(names, set())
+        self.assertEqual(said, "tutti run: mpirun started this 3 times: there are 3 jobs of 2 ranks that know nothing "
+                               "of each other; for one job use one launcher only\n")
+
+    def test_that_start_one_are_nothing_to_tell(self):
+        self.assertEqual(self.run_inside(PMI_RANK="0", PMI_SIZE="1"), (set(), ""))
+
+    def test_that_are_only_configured_keep_their_variables(self):
+        variables = {"OMPI_MCA_btl": "self", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "MASTER_ADDR": "a", "RANK": "0"}
+        self.assertEqual(self.run_inside(**variables), (set(variables), ""))
 
 
 class Output(ToolTest):

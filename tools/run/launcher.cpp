@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "keeper.h"
+#include "outer_launcher.h"
 #include "output.h"
 #include "tool.h"
 
@@ -104,6 +105,7 @@ class Launcher {
   // ---- Start
 
   void start() {
+    tell_of_other_jobs();
     Inherited inherited = current_state();
     allow_open_files(job_, inherited.open_files);
     std::vector<RankOutput> outputs = open_pipes();
@@ -127,6 +129,15 @@ class Launcher {
     require(tutti_get_unique_id(&order.id));  // on failure the keeper sees the socket close, and goes
     give(order);
     if (job_.timeout_ms > 0) timeout_ = Clock::now() + milliseconds(job_.timeout_ms);
+  }
+
+  // Several launchers make several jobs, which somebody may have meant to be one.
+  void tell_of_other_jobs() {
+    auto outer = outer_launcher(own_environment());
+    if (!outer || !outer->first || outer->processes == "1") return;
+    say(fmt::format("{} started this {} times: there are {} jobs of {} ranks that know nothing of each other; for one "
+                    "job use one launcher only",
+                    outer->name, outer->processes, outer->processes, job_.ranks));
   }
 
   std::vector<RankOutput> open_pipes() {

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "outer_launcher.h"
+
 extern char** environ;
 
 namespace tutti::tool {
@@ -25,8 +27,8 @@ int inheritable_id(const tutti_unique_id_t& id) {
 }
 
 std::vector<std::string> rank_environment(const Job& job, int rank, int id_fd) {
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry; ++entry) variables.emplace_back(*entry);
+  std::vector<std::string> variables = own_environment();
+  forget_outer_launchers(variables);
   auto set = [&](std::string assignment) {
     std::string_view name(assignment.data(), assignment.find('=') + 1);
     std::erase_if(variables, [&](const std::string& variable) { return variable.starts_with(name); });
