@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kFooter =
     "Nothing runs: the plan follows from the topology, of this host or of a file (`tutti topo --capture`, `tutti topo "
     "--json`).\n"
-    "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if they are not "
-    "stored yet.\n"
+    "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if none are "
+    "stored.\n"
     "\n"
     "Examples:\n"
     "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"

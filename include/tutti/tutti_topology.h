@@ -33,15 +33,16 @@ TUTTI_API tutti_status_t tutti_topology_text(const char* topology_file, int nran
 TUTTI_API tutti_status_t tutti_topology_capture(const char* path);
 
 /* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
- * communicators (option "calibration"). Blocks about half a second, in a process that others do not disturb; at most 10 s
- * while another process calibrates. `text` may be NULL; else it gets the host's facts with the figures. Errors:
+ * communicators (option "calibration"). Blocks about half a second, in a process that others do not disturb; at most
+ * 10 s while another process calibrates. `text` may be NULL; else it gets the host's facts with the figures. Errors:
  * TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when the file cannot be written. */
 TUTTI_API tutti_status_t tutti_calibrate(tutti_format_t format, char** text);
 
-/* The same when no figures are stored for this host; nothing when the option "calibration" is "off". The `tutti` command
- * calls it before it uses the figures. Communicators never measure: other ranks would wait. Processes of one host that
- * call it at once share one measurement. `*note` is one sentence for the user (measured and stored, or why not, and
- * default figures are used), "" when there was nothing to do. Errors: the option names a file that cannot be used. */
+/* The same when no figures are stored for this host; nothing when the option "calibration" is "off". The `tutti`
+ * command calls it before it uses the figures. Communicators never measure: other ranks would wait. Processes of one
+ * host that call it at once share one measurement. `*note` is one sentence for the user (measured and stored, or why
+ * not, and default figures are used), "" when there was nothing to do. Errors: the option names a file that cannot be
+ * used. */
 TUTTI_API tutti_status_t tutti_calibrate_if_missing(char** note);
 
 /* The Topology that all ranks of `comm` agreed on. */

@@ -12,7 +12,8 @@
 
 namespace tutti {
 
-// Private memory as an application has it, touched by the thread that makes it. data() is null where there is too little.
+// Private memory as an application has it, touched by the thread that makes it. data() is null when there is too
+// little.
 class ProbeBuffer {
  public:
   explicit ProbeBuffer(size_t size_bytes) : size_(size_bytes) {

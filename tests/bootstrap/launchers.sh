@@ -20,7 +20,8 @@ expect() {
   [ "$(grep -c "of $ranks, started by $launcher: ok" <<<"$out")" = "$ranks" ]
 }
 
-# A Slurm of this machine alone, in the folder $1; it ends with this script. Where one is at work already, that one is used.
+# A Slurm of this machine alone, in the folder $1; it ends with this script. Where one is at work already, that one is
+# used.
 start_slurm() {
   local dir=$1 host daemon
   sinfo >/dev/null 2>&1 && return
@@ -83,7 +84,8 @@ case $which in
     start_slurm "$dir"
     for n in 2 4; do expect $n Slurm srun --overcommit --ntasks $n "$program" $n; done
     for mpi in pmix pmi2; do
-      if srun --mpi=list 2>&1 | grep -qw $mpi; then expect 2 Slurm srun --mpi=$mpi --overcommit --ntasks 2 "$program" 2; fi
+      srun --mpi=list 2>&1 | grep -qw $mpi || continue
+      expect 2 Slurm srun --mpi=$mpi --overcommit --ntasks 2 "$program" 2
     done
     ;;
   secret_file)

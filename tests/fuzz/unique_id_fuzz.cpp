@@ -1,5 +1,6 @@
-// Unique ids pass through files, environments and other people's hands. Chance never meets a checksum, so it is put right
-// here: what follows it has to refuse whatever bytes there are, or to read an id that is written and read back as itself.
+// Unique ids pass through files, environments and other people's hands. Chance never meets a checksum, so it is put
+// right here: what follows it has to refuse whatever bytes there are, or to read an id that is written and read back
+// as itself.
 #include <algorithm>
 #include <cstring>
 

@@ -40,7 +40,8 @@ class JobTest(harness.ToolTest):
     def setUp(self):
         super().setUp()
         for name in list(self.environment):
-            if name != "TUTTI_CALIBRATION" and re.match(r"TUTTI_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|SLURM_|OMPI_|PMI", name):
+            launchers = r"TUTTI_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_|SLURM_|OMPI_|PMI"
+            if name != "TUTTI_CALIBRATION" and re.match(launchers, name):
                 del self.environment[name]
         folder = tempfile.TemporaryDirectory(prefix="tutti-job-")
         self.addCleanup(folder.cleanup)

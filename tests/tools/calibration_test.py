@@ -82,7 +82,8 @@ class Calibration(ToolTest):
         done = self.tutti("bench", "all_reduce", "--ranks", 3, *TINY)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"^tutti bench: default costs are used, since measuring this host's failed: "
-                                      r'cannot create /proc/nowhere/tutti: .*; set TUTTI_CALIBRATION to a file, or to "off"\n$')
+                                      r"cannot create /proc/nowhere/tutti: .*; "
+                                      r'set TUTTI_CALIBRATION to a file, or to "off"\n$')
 
     def test_a_named_file_that_cannot_be_used_is_refused_before_any_rank_starts(self):
         path = os.path.join(self.cache, "costs.json")
