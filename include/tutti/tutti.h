@@ -26,6 +26,13 @@ extern "C" {
 #define TUTTI_API
 #endif
 
+/* A caller may pass any value and is told when it is a wrong one: in C++ too, an enumeration has to hold it. */
+#if defined(__cplusplus)
+#define TUTTI_ENUM(name) enum name : int
+#else
+#define TUTTI_ENUM(name) enum name
+#endif
+
 #define TUTTI_VERSION_MAJOR 0
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
@@ -34,7 +41,7 @@ extern "C" {
 
 /* ---- Status ------------------------------------------------------------------------------------------------- */
 
-typedef enum tutti_status {
+typedef TUTTI_ENUM(tutti_status) {
   TUTTI_SUCCESS = 0,
   TUTTI_CUDA_ERROR = 1,       /* a CUDA driver call failed */
   TUTTI_SYSTEM_ERROR = 2,     /* an operating-system call failed (memory, files, sockets) */
@@ -55,7 +62,7 @@ TUTTI_API const char* tutti_status_text(tutti_status_t status);
 
 /* ---- Types and operations ----------------------------------------------------------------------------------- */
 
-typedef enum tutti_datatype {
+typedef TUTTI_ENUM(tutti_datatype) {
   TUTTI_INT8 = 0,
   TUTTI_UINT8 = 1,
   TUTTI_INT32 = 2,
@@ -68,7 +75,7 @@ typedef enum tutti_datatype {
   TUTTI_BFLOAT16 = 9
 } tutti_datatype_t;
 
-typedef enum tutti_op {
+typedef TUTTI_ENUM(tutti_op) {
   TUTTI_SUM = 0,
   TUTTI_PROD = 1,
   TUTTI_MAX = 2, /* NaN if any input is NaN */
@@ -76,7 +83,7 @@ typedef enum tutti_op {
   TUTTI_AVG = 4  /* the sum divided by the number of ranks; integers truncate towards zero */
 } tutti_op_t;
 
-typedef enum tutti_collective {
+typedef TUTTI_ENUM(tutti_collective) {
   TUTTI_ALL_REDUCE = 0
 } tutti_collective_t;
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-typedef enum tutti_format {
+typedef TUTTI_ENUM(tutti_format) {
   TUTTI_FORMAT_TREE = 0, /* for people */
   TUTTI_FORMAT_JSON = 1  /* for programs; the schema is in docs/topology.md */
 } tutti_format_t;
