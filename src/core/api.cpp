@@ -145,7 +145,8 @@ tutti_status_t tutti_config_create(tutti_config_t** config) {
   return report(guarded([&]() -> Status {
     if (config == nullptr) return null_argument("tutti_config_create", "config");
     *config = nullptr;
-    *config = new tutti_config{TUTTI_TRY(Config::from_environment())};
+    Config options = TUTTI_TRY(Config::from_environment());
+    *config = new tutti_config{std::move(options)};
     return {};
   }));
 }
