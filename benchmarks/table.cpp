@@ -73,6 +73,7 @@ std::string footer_text(const Run& run) {
       "# Out of bounds values : {} {}\n"
       "# Avg bus bandwidth    : {:.4g} GB/s\n",
       summary.out_of_bounds, summary.out_of_bounds ? "FAILED" : "OK", summary.average_busbw_gbps);
+  if (run.ranks.size() == 1) text += "# One rank only: nothing travels. --ranks 4 starts four on this host.\n";
   if (summary.memcpy_bytes == 0) return text;
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "
                             "a measure for algbw in memory\n",

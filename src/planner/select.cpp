@@ -61,7 +61,9 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
   }
   if (candidates.size() < 2 || !candidates[1].admitted)
     return fmt::format("{} is the only one that can run", described(chosen));
-  return fmt::format("{} is faster than {}", described(chosen), described(candidates[1]));
+  bool is_tie = chosen.predicted_ns == candidates[1].predicted_ns;
+  return fmt::format("{} is {} {}", described(chosen), is_tie ? "preferred to the equally fast" : "faster than",
+                     described(candidates[1]));
 }
 
 std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
