@@ -133,14 +133,20 @@ void Communicator::drive(tutti_request& request) {
 }
 
 void Communicator::sleep() {
-  look_at_delay();
   WaitSet waits;
-  auto armed = arm(waits);
-  if (advance() != Advance::kBlocked) return;  // something came between the announcement and the sleep
+  Advance last = Advance::kBlocked;
+  auto armed = before_sleep(waits, last);
+  if (last == Advance::kBlocked) waits.sleep(kSleepMs);
+}
+
+std::unique_ptr<Links::Armed> Communicator::before_sleep(WaitSet& waits, Advance& last) {
+  look_at_delay();
+  auto armed = std::make_unique<Links::Armed>(*links_, waits);
   for (auto& peer : links_->peers()) {
-    if (peer && !peer->needs_poll()) peer->poll();  // only to see whether it is still there
+    if (peer && !peer->needs_poll()) peer->poll();  // to see whether it is still there, and what it shares
   }
-  waits.sleep(kSleepMs);
+  last = advance();  // something may have come between the announcement and the sleep
+  return armed;
 }
 
 Advance Communicator::advance() {

@@ -65,13 +65,11 @@ class Communicator {
 
   // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
-  // With the turn, when nothing has moved for a while: asks the awaited peer, and fails the call at its deadline.
-  // Blocks shortly in that case.
-  void look_at_delay();
   // With the turn: a step forward. Does not block for peers.
   Advance advance();
-  // With the turn: what announces a sleep and adds to `waits` what wakes it.
-  std::unique_ptr<Links::Armed> arm(WaitSet& waits) { return std::make_unique<Links::Armed>(*links_, waits); }
+  // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
+  // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
+  std::unique_ptr<Links::Armed> before_sleep(WaitSet& waits, Advance& last);
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
 
  private:
@@ -110,6 +108,8 @@ class Communicator {
   // Health (communicator_health.cpp).
   void fail(Status status, bool tell_others);
   void fail_on_link(Status status);
+  // Asks the awaited peer what it is in, and fails the call at its deadline.
+  void look_at_delay();
   std::optional<CallRecord> ask(int peer);
   Status contradiction(int peer, const CallRecord& theirs) const;
   Status lateness(int64_t timeout_ms, int peer);

@@ -53,7 +53,7 @@ void Communicator::part_from_peers() {
       return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
     }
     WaitSet waits;
-    auto armed = arm(waits);
+    Links::Armed armed(*links_, waits);
     for (int rank : connected) links_->peers()[rank]->poll();
     waits.sleep(kPollMs);
   }

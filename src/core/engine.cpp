@@ -90,11 +90,10 @@ void Engine::sleep() {
   for (Communicator* communicator : round) {
     auto turn = communicator->try_turn();
     if (!turn) continue;
-    communicator->look_at_delay();
     turns.push_back(std::move(turn));
-    armed.push_back(communicator->arm(waits));
-    // Between the announcement and the sleep something may have come.
-    moved = communicator->advance() == Advance::kMoved || moved;
+    Advance last = Advance::kBlocked;
+    armed.push_back(communicator->before_sleep(waits, last));
+    moved = moved || last == Advance::kMoved;
   }
   if (!moved) waits.sleep(round.empty() ? -1 : kSleepMs);
   uint64_t rings;

@@ -87,7 +87,7 @@ Result<Progress> Links::connect(std::span<const int32_t> ranks) {
   for (int32_t rank : ranks) {
     if (peers_[rank]) continue;
     Progress progress = TUTTI_TRY(connect_one(rank));
-    moved = moved || progress == Progress::kMoved;
+    moved = moved || progress != Progress::kBlocked;
     all_done = all_done && progress == Progress::kDone;
   }
   return all_done ? Progress::kDone : moved ? Progress::kMoved : Progress::kBlocked;

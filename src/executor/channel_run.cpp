@@ -103,6 +103,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   stream.release();
   if (!stream.ready()) {
     awaited_ = &stream;
+    awaited_from_ = &from;
     return wait_for(from);
   }
   const Line& line = stream.next_line();

@@ -28,7 +28,7 @@ class ChannelRun {
   // The peer that the run waits for, -1 when it is not waiting or for several.
   int waiting_for() const { return waiting_for_; }
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
-  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready(); }
+  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready() && awaited_from_->broken().ok(); }
 
  private:
   // What became of one operation. kFailed: failure_ says why.
@@ -93,6 +93,7 @@ class ChannelRun {
   int channel_ = 0;
   int waiting_for_ = -1;
   const RecvStream* awaited_ = nullptr;    // nothing but its next message is missing
+  const Peer* awaited_from_ = nullptr;     // whose stream it is
   Status failure_;
 
   // Where the walk is.

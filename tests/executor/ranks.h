@@ -87,7 +87,7 @@ class Rank {
     run_.start(programs, call, peers_);
     Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
     for (;;) {
-      Progress progress = TUTTI_TRY(run_.advance());
+      Progress progress = run_.still_waits() ? Progress::kBlocked : TUTTI_TRY(run_.advance());
       if (progress == Progress::kDone) return {};
       if (progress == Progress::kMoved) {
         waiter.reset();
@@ -103,7 +103,11 @@ class Rank {
     for (auto& link : links_) {
       if (link) link->arm(waits);
     }
-    auto progress = run_.advance();
+    for (auto& peer : peers_) {
+      if (peer && !peer->needs_poll()) peer->poll();
+    }
+    Result<Progress> progress = Progress::kBlocked;
+    if (!run_.still_waits()) progress = run_.advance();
     if (progress.ok() && *progress == Progress::kBlocked) waits.sleep(1000);
     for (auto& link : links_) {
       if (link) link->disarm();
@@ -131,6 +135,8 @@ class Ranks {
   }
 
   Rank& operator[](int rank) { return *ranks_[rank]; }
+  // Ends a rank with all its links.
+  void remove(int rank) { ranks_[rank].reset(); }
 
   // Runs `body` on one thread per rank and gives every rank's status.
   std::vector<Status> each(const std::function<Status(int rank)>& body) {

@@ -176,4 +176,30 @@ TEST_CASE("every algorithm gives the sum on every rank over TCP") {
   }
 }
 
+TEST_CASE("a rank that waits for a message learns that the sender's end is gone") {
+  const std::string over = GENERATE("loopback", "shm", "tcp");
+  INFO(over);
+  Topology topology = topology_of(2);
+  Request request{.count = 1};
+  Tuning tuning{.slice_bytes = 1024, .max_slice_bytes = 1024};
+  const Algorithm& one_shot = *find_algorithm("direct_one_shot");
+  Plan plan(one_shot.shape(topology, request, tuning), one_shot.generate);
+  const PlanShape& shape = plan.shape();
+  REQUIRE(shape.channels == 1);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = shape.slice_bytes}, fabric(over).make);
+  std::thread leaves([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ranks.remove(1);
+  });
+  int32_t value = 1;
+  auto* bytes = reinterpret_cast<std::byte*>(&value);
+  Call call{.shape = &shape, .datatype = TUTTI_INT32, .input = bytes, .output = bytes, .size_bytes = sizeof value};
+  call.partition = Partition(1, sizeof value, 1, shape.chunks, shape.slice_bytes);
+  call.signature = 1;
+  Status status = ranks[0].run({lower(plan.part(0, 0))}, call);
+  leaves.join();
+  CHECK(status.code() == Code::kRemote);
+  CHECK(status.place().peer == 1);
+}
+
 }  // namespace tutti::test

@@ -9,13 +9,14 @@
 namespace tutti {
 namespace {
 
-constexpr int64_t kHandshakeMs = 5000;   // for a connection to prove itself
+constexpr int64_t kHandshakeMs = 5000;   // for the next word of a connection that proves itself
 constexpr size_t kMostPending = 256;     // the oldest gives way to the newest
 constexpr int kMostAtOnce = 64;          // accepted in one step
 
-bool has_ended(int socket) {
+// As recv(2): 0 is the end, negative is nothing yet.
+ssize_t peek(int socket) {
   std::byte next;
-  return ::recv(socket, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT) == 0;
+  return ::recv(socket, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ Fd Acceptor::take(int peer) {
   if (found == proven_.end()) return Fd();
   Fd fd = std::move(found->second);
   proven_.erase(found);
-  if (has_ended(fd.get())) fd.reset();  // of an earlier attempt that the peer has given up since
+  if (peek(fd.get()) == 0) fd.reset();  // of an earlier attempt that the peer has given up since
   return fd;
 }
 
@@ -38,12 +39,15 @@ Result<Progress> Acceptor::advance() {
 // True when one of them is not pending any more.
 bool Acceptor::advance_pending() {
   for (Pending& pending : pending_) {
+    bool speaks = peek(pending.fd.get()) > 0;
     auto progress = pending.handshake->advance();
     if (!progress.ok()) {
       turn_away(progress.status().message());
       pending.fd.reset();
     } else if (*progress == Handshake::Progress::kDone) {
       proven_[pending.handshake->peer()] = std::move(pending.fd);
+    } else if (speaks) {
+      pending.deadline = Deadline::after_ms(kHandshakeMs);  // this rank may have been the slow one
     } else if (pending.deadline.passed()) {
       turn_away("it said nothing valid in time");
       pending.fd.reset();

@@ -177,9 +177,9 @@ void ShmLink::arm(WaitSet& waits) {
   if (bell_ == nullptr) return;
   bell_->doorbell->arm(waits);
   if (channel_ != nullptr) {
-    waits.add(channel_->fd(), static_cast<short>(channel_->has_queued() ? POLLIN | POLLOUT : POLLIN));
+    channel_->watch(waits);
   } else if (meeting_ != nullptr) {
-    waits.add(meeting_->fd(), POLLIN);
+    meeting_->watch(waits);
   } else if (dialer_ != nullptr) {
     dialer_->watch(waits);
   } else {

@@ -82,6 +82,7 @@ Result<Progress> Meeting::advance() {
     TUTTI_TRY(send_end());
     stage_ = Stage::kEnd;
   }
+  TUTTI_TRY(channel_->flush());
   while (stage_ != Stage::kDone) {
     std::optional<ShmMessage> message = TUTTI_TRY(channel_->receive());
     if (!message) return Progress::kBlocked;

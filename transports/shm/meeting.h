@@ -50,7 +50,8 @@ class Meeting {
 
   // As far as it gets without blocking; kDone: both ends have proven themselves.
   Result<Progress> advance();
-  int fd() const { return channel_->fd(); }  // readable when advance() can do more
+  // What to wait for until advance() can do more.
+  void watch(WaitSet& waits) const { channel_->watch(waits); }
   // Once done.
   ShmPeer take_peer() { return std::move(peer_); }
   std::unique_ptr<SideChannel> take_channel() { return std::move(channel_); }

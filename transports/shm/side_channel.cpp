@@ -10,6 +10,8 @@
 namespace tutti {
 namespace {
 
+constexpr int kRetryMs = 5;
+
 struct alignas(cmsghdr) ControlSpace {
   char bytes[CMSG_SPACE(sizeof(int) * kMostFds)] = {};
 };
@@ -37,6 +39,12 @@ Status SideChannel::flush() {
     queue_.pop_front();
   }
   return {};
+}
+
+// A socket that takes no more descriptors is writable all the same, so only time tells when to try again.
+void SideChannel::watch(WaitSet& waits) const {
+  waits.add(socket_.get(), POLLIN);
+  if (!queue_.empty()) waits.wake_within(kRetryMs);
 }
 
 Result<bool> SideChannel::send_now(std::span<const std::byte> message, std::span<const int> fds) {

@@ -31,6 +31,8 @@ class SideChannel {
   Status send(std::span<const std::byte> message, std::span<const int> fds = {});
   Status flush();
   bool has_queued() const { return !queue_.empty(); }
+  // What to wait for until there is something to receive, or to flush.
+  void watch(WaitSet& waits) const;
 
   // nullopt: nothing there yet. The peer's end of the connection is an error.
   Result<std::optional<ShmMessage>> receive();
