@@ -25,9 +25,12 @@ Buffer::Buffer(MemoryKind kind, size_t size_bytes) : kind_(kind), size_bytes_(si
   void* memory = nullptr;
   if (kind == MemoryKind::kMalloc) {
     memory = std::aligned_alloc(4096, total);
-    if (!memory) throw std::runtime_error(fmt::format("cannot allocate {} bytes; use a smaller --maxbytes", total));
+    if (!memory) {
+      throw std::runtime_error(fmt::format(
+          "cannot allocate {} bytes; free memory, raise the limit (ulimit -v), or use a smaller --maxbytes", total));
+    }
   } else if (tutti_mem_alloc(&memory, total) != TUTTI_SUCCESS) {
-    throw std::runtime_error(fmt::format("{}; use a smaller --maxbytes", tutti_last_error(nullptr)));
+    throw std::runtime_error(fmt::format("{}, or use a smaller --maxbytes", tutti_last_error(nullptr)));
   }
   memory_ = static_cast<std::byte*>(memory);
   std::memset(memory_, static_cast<int>(kGuardByte), total);

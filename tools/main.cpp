@@ -111,6 +111,9 @@ int run(std::vector<std::string> arguments) {
   } catch (const Failure& failure) {
     fmt::print(stderr, "{}: {}\n", command_name(app), failure.what());
     return failure.status();
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "{}: out of memory; free memory, or raise the limit (ulimit -v)\n", command_name(app));
+    return 1;
   } catch (const std::exception& unexpected) {
     fmt::print(stderr, "{}: {}\n", command_name(app), unexpected.what());
     return 1;

@@ -7,6 +7,7 @@
 #include <openssl/sha.h>
 
 #include <climits>
+#include <new>
 
 namespace tutti::bootstrap {
 namespace {
@@ -18,7 +19,8 @@ Secret hmac(ByteView key, ByteView message) {
   unsigned int size = 0;
   const unsigned char* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data_of(message),
                                    message.size(), reinterpret_cast<unsigned char*>(out.data()), &size);
-  TUTTI_CHECK(done != nullptr && size == out.size());
+  if (done == nullptr) throw std::bad_alloc();  // HMAC() fails for nothing else
+  TUTTI_CHECK(size == out.size());
   return out;
 }
 

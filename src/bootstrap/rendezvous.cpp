@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "base/memory.h"
+
 namespace tutti::bootstrap {
 namespace {
 
@@ -22,7 +24,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(const UniqueId& id, std::v
   auto server = TUTTI_TRY(MeetingServer::create(id, std::move(listeners)));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(id, std::move(server)));
   try {
-    rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { server->run(); });
+    rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { run_thread([&] { server->run(); }); });
   } catch (const std::system_error& problem) {
     return error(Code::kSystem,
                  "cannot start the meeting point's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",

@@ -74,6 +74,7 @@ Status Communicator::admit(tutti_request& request) {
 }
 
 Status Communicator::start(tutti_request& request) {
+  TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(admit(request));
   request.queued = true;
   pending_.fetch_add(1, std::memory_order_acq_rel);

@@ -107,6 +107,7 @@ class Communicator {
 
   // Health (communicator_health.cpp).
   void fail(Status status, bool tell_others);
+  Status as_told_to_others(const Status& status) const;
   void fail_on_link(Status status);
   // Asks the awaited peer what it is in, and fails the call at its deadline.
   void look_at_delay();

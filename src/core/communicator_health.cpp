@@ -16,10 +16,17 @@ void Communicator::abort() {
   fail(Status(Code::kAborted, fmt::format("rank {} aborted the communicator", rank_)), true);
 }
 
+// Sentences about this rank's own links and means take for granted which rank it is.
+Status Communicator::as_told_to_others(const Status& status) const {
+  bool about_this_rank = status.code() == Code::kSystem || status.code() == Code::kInternal;
+  if (!about_this_rank && status.place().link.empty()) return status;
+  return Status(status).within(fmt::format("on rank {}", rank_));
+}
+
 void Communicator::fail(Status status, bool tell_others) {
   if (!failure_.set(status)) return;
   log_info("the communicator failed: {}", status.message());
-  if (tell_others && control_) control_->abort(status);
+  if (tell_others && control_) control_->abort(as_told_to_others(status));
   if (links_) links_->abort();
   context_->engine->ring();
   std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
+#include "base/memory.h"
 #include "core/communicator.h"
 
 namespace tutti {
@@ -35,11 +37,25 @@ void Engine::ring() {
   [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);  // full: it is awake anyway
 }
 
+Status Engine::start() {
+  std::lock_guard lock(mutex_);
+  if (thread_.joinable()) return {};
+  try {
+    thread_ = std::thread([this] { run_thread([this] { run(); }); });
+  } catch (const std::system_error& problem) {
+    return error(Code::kSystem,
+                 "cannot start the thread that makes progress ({}); raise the limits on threads and memory "
+                 "(ulimit -u, -v), or make blocking calls only",
+                 problem.what());
+  }
+  return {};
+}
+
 void Engine::add(Communicator* communicator) {
   {
     std::lock_guard lock(mutex_);
     if (std::find(active_.begin(), active_.end(), communicator) == active_.end()) active_.push_back(communicator);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    TUTTI_CHECK(thread_.joinable());
   }
   ring();
 }

@@ -20,6 +20,8 @@ class Engine {
   static Result<std::unique_ptr<Engine>> create();
   ~Engine();
 
+  // Starts the thread if that was not done; before the first add(). Any thread. Errors: there is no thread to be had.
+  Status start();
   // `communicator` has calls to make progress on. Any thread.
   void add(Communicator* communicator);
   // Returns when the engine does not touch `communicator` any more. Any thread but the engine's.

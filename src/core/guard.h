@@ -4,7 +4,7 @@
 #include <exception>
 #include <new>
 
-#include "base/status.h"
+#include "base/memory.h"
 
 namespace tutti {
 
@@ -14,7 +14,7 @@ Status guarded(Body&& body) noexcept {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return Status(Code::kSystem, "out of memory");
+    return out_of_memory();
   } catch (const std::exception& failure) {
     return error(Code::kInternal, "unexpected exception: {}; please report this", failure.what());
   }

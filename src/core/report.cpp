@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/memory.h"
+
 namespace tutti {
 namespace {
 
@@ -10,7 +12,11 @@ thread_local std::string last_sentence;
 }  // namespace
 
 tutti_status_t report(Status status) {
-  if (!status.ok()) last_sentence = status.message();
+  try {
+    if (!status.ok()) last_sentence = status.message();
+  } catch (const std::bad_alloc&) {
+    end_without_memory();
+  }
   return static_cast<tutti_status_t>(status.code());
 }
 

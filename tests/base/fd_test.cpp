@@ -99,6 +99,13 @@ TEST_CASE("a failed mapping or memfd is a system error with the size") {
   CHECK(mapping.status().code() == Code::kSystem);
   CHECK_THAT(std::string(mapping.status().message()), Catch::Matchers::Contains("4096"));
 
+  auto fd = create_memfd("tutti-test", 4096);
+  REQUIRE(fd.ok());
+  auto too_large = Mapping::create(fd->get(), size_t{1} << 60);
+  REQUIRE_FALSE(too_large.ok());
+  CHECK_THAT(std::string(too_large.status().message()),
+             Catch::Matchers::Contains("Cannot allocate memory; free memory, raise the limit (ulimit -v), or set "));
+
   auto huge = create_memfd("tutti-test", size_t{1} << 63);
   REQUIRE_FALSE(huge.ok());
   CHECK(huge.status().code() == Code::kSystem);

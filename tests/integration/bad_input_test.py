@@ -223,9 +223,11 @@ class Memory(job.JobTest):
         if all(end.status == 0 for end in ends):
             self.check_table(ends[0].out, 1)
             return True
-        for end in ends:
+        for rank, end in enumerate(ends):
             self.assertEqual(end.status, 1, end)  # not a signal
             self.check_sentence(end.err, r"^tutti bench all_reduce: ")
+            self.assertNotRegex(end.err, rf"rank {rank}: link to rank {rank}\b")
+        self.assertRegex("".join(end.err for end in ends), r"free memory|raise the limits on threads and memory")
         return False
 
     def test_that_is_short_on_all_ranks_or_one(self):
