@@ -65,9 +65,15 @@ struct RemoteSlice {
   uint64_t offset = 0;
 };
 
-// What a sleeping rank waits on.
+// What a sleeping rank waits on. Kept from sleep to sleep, so that going to sleep allocates nothing.
 class WaitSet {
  public:
+  // Allocates for so many descriptors.
+  void reserve(size_t descriptors) { fds_.reserve(descriptors); }
+  void clear() {
+    fds_.clear();
+    longest_ms_ = INT_MAX;
+  }
   void add(int fd, short events);  // a repeated fd is added once
   // A timer: the sleep ends after `ms` at the latest.
   void wake_within(int ms) { longest_ms_ = std::min(longest_ms_, ms); }
@@ -92,8 +98,9 @@ class Link {
   virtual LinkTraits traits() const = 0;
 
   // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A
-  // checked pattern crosses both ways. kBlocked: sleep on what arm() adds; what that is may be another thing after
-  // kMoved. Errors name the peer and what failed: unreachable, wrong token, not tutti.
+  // checked pattern crosses both ways. kBlocked: sleep on what arm() adds. A step after which that is another thing
+  // must say kMoved, or its caller sleeps on what never comes. Errors name the peer and what failed: unreachable, wrong
+  // token, not tutti.
   virtual Result<Progress> connect(std::span<const std::byte> peer_address) = 0;
   // What stood in the way so far, for the sentence at a deadline: "10.0.0.2:4711: no answer".
   // Empty: nothing but the peer.
@@ -125,7 +132,7 @@ class Link {
   virtual bool has_pending() const = 0;
 
   // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps
-  // in poll(2), and calls disarm().
+  // in poll(2), and calls disarm(), which without arm() does nothing.
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 

@@ -208,9 +208,9 @@ TUTTI_API tutti_status_t tutti_test(tutti_request_t** request, int* done);
 
 /* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's
  * recv_buffer, with identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused.
- * 16-bit floats are added in float32; sums that travel on from rank to rank (all algorithms but the direct ones) are
- * rounded to the datatype at each hop. Blocks until the result is in recv_buffer and send_buffer may be reused.
- * `stream`: NULL for host buffers. */
+ * 16-bit floats are reduced in float32 and rounded once, in up to 128 ranks; beyond, and where the option "algorithm"
+ * asks for one that passes partial results on (docs/plans.md), these are rounded to the datatype at each hop. Blocks
+ * until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
 TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
                                           tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
                                           tutti_stream_t stream);

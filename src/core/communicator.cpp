@@ -51,18 +51,15 @@ Status Communicator::check(const CallArguments& arguments) const {
 Status Communicator::run(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
-  {
-    auto turn = take_turn();
-    // Without calls of others in front nobody but this thread ever sees the request.
-    if (has_calls()) {
-      TUTTI_TRY(start(request));
-    } else {
-      TUTTI_TRY(admit(request));
-      adopt(request);
-    }
-    drive(request);
+  Turn turn = take_turn();
+  // Without calls of others in front nobody but this thread ever sees the request.
+  if (has_calls()) {
+    TUTTI_TRY(start(request));
+  } else {
+    TUTTI_TRY(admit(request));
+    adopt(request);
   }
-  if (has_calls()) context_->engine->add(this);
+  drive(request);
   return std::move(request.result);
 }
 
@@ -98,27 +95,43 @@ std::unique_lock<std::mutex> Communicator::try_turn() {
   return std::unique_lock(turn_, std::try_to_lock);
 }
 
-std::unique_lock<std::mutex> Communicator::take_turn() {
-  std::unique_lock turn(turn_, std::try_to_lock);
-  if (turn) return turn;
-  wanted_.fetch_add(1, std::memory_order_acq_rel);
-  context_->engine->ring();
-  turn.lock();
-  wanted_.fetch_sub(1, std::memory_order_acq_rel);
+// The engine first says that it sleeps and then looks at the turn; who has the turn gives it up and then looks whether
+// the engine sleeps. One of the two sees the other.
+std::unique_lock<std::mutex> Communicator::turn_before_sleep() {
+  engine_sleeps_.exchange(true, std::memory_order_seq_cst);
+  auto turn = try_turn();
+  if (turn) engine_sleeps_.store(false, std::memory_order_relaxed);
   return turn;
 }
 
-void Communicator::wait(tutti_request& request) {
-  if (!request.done.load(std::memory_order_acquire)) {
-    auto turn = take_turn();
-    drive(request);
+Communicator::Turn::~Turn() {
+  if (!lock_) return;
+  lock_.unlock();
+  if (communicator_.has_calls() && communicator_.engine_sleeps_.exchange(false, std::memory_order_seq_cst)) {
+    communicator_.context_->engine->ring();
   }
-  if (has_calls()) context_->engine->add(this);
+}
+
+Communicator::Turn Communicator::take_turn() {
+  std::unique_lock lock(turn_, std::try_to_lock);
+  if (!lock) {
+    wanted_.fetch_add(1, std::memory_order_acq_rel);
+    context_->engine->ring();
+    lock.lock();
+    wanted_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  return Turn(*this, std::move(lock));
+}
+
+void Communicator::wait(tutti_request& request) {
+  if (request.done.load(std::memory_order_acquire)) return;
+  Turn turn = take_turn();
+  drive(request);
 }
 
 bool Communicator::test(tutti_request& request) {
   if (request.done.load(std::memory_order_acquire)) return true;
-  if (auto turn = try_turn()) advance();
+  if (Turn turn(*this, try_turn()); turn) advance();
   return request.done.load(std::memory_order_acquire);
 }
 
@@ -134,23 +147,38 @@ void Communicator::drive(tutti_request& request) {
 }
 
 void Communicator::sleep() {
-  WaitSet waits;
+  waits_.clear();
   Advance last = Advance::kBlocked;
-  auto armed = before_sleep(waits, last);
-  if (last == Advance::kBlocked) waits.sleep(kSleepMs);
+  Links::Armed armed = before_sleep(waits_, last);
+  if (last == Advance::kBlocked) waits_.sleep(kSleepMs);
 }
 
-std::unique_ptr<Links::Armed> Communicator::before_sleep(WaitSet& waits, Advance& last) {
-  look_at_delay();
-  auto armed = std::make_unique<Links::Armed>(*links_, waits);
-  for (auto& peer : links_->peers()) {
-    if (peer && !peer->needs_poll()) peer->poll();  // to see whether it is still there, and what it shares
-  }
+Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept {
+  Links::Armed armed;
+  Status prepared = guarded([&]() -> Status {
+    look_at_delay();
+    armed = links_->arm(waits);
+    for (auto& peer : links_->peers()) {
+      if (peer && !peer->needs_poll()) peer->poll();  // to see whether it is still there, and what it shares
+    }
+    return {};
+  });
+  if (!prepared.ok()) fail(std::move(prepared), true);
   last = advance();  // something may have come between the announcement and the sleep
   return armed;
 }
 
-Advance Communicator::advance() {
+Advance Communicator::advance() noexcept {
+  Advance result = Advance::kMoved;
+  Status stepped = guarded([&]() -> Status {
+    result = step();
+    return {};
+  });
+  if (!stepped.ok()) fail(std::move(stepped), true);  // the next step completes the call with it
+  return result;
+}
+
+Advance Communicator::step() {
   if (active_ == nullptr) {
     tutti_request* request = dequeue();
     if (request == nullptr) return Advance::kIdle;
@@ -214,17 +242,13 @@ Status Communicator::begin(tutti_request& request) {
 
 // A step towards the links that the active call needs.
 Advance Communicator::connect() {
-  Progress progress = Progress::kBlocked;
-  Status stepped = guarded([&]() -> Status {
-    progress = TUTTI_TRY(links_->connect(prepared_->peers));
-    return {};
-  });
-  if (!stepped.ok()) {
-    fail_on_link(std::move(stepped));
+  auto progress = links_->connect(prepared_->peers);
+  if (!progress.ok()) {
+    fail_on_link(std::move(progress).status());
     complete(failure_.status());
     return Advance::kMoved;
   }
-  if (progress != Progress::kDone) return progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
+  if (*progress != Progress::kDone) return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
   settle(guarded([&]() -> Status {
     run_.prepare(prepared_->programs, prepared_->plan.shape().slice_bytes);
     prepared_->connected = true;
@@ -265,7 +289,7 @@ void Communicator::forget(uint64_t key) {
     forgotten_.push_back(key);
     has_forgotten_.store(true, std::memory_order_release);
   }
-  if (auto turn = try_turn()) take_back_forgotten();
+  if (Turn turn(*this, try_turn()); turn) take_back_forgotten();
 }
 
 void Communicator::take_back_forgotten() {
@@ -298,7 +322,7 @@ void Communicator::complete(Status result) {
 }
 
 Result<Prepared*> Communicator::plan_for(const CallArguments& arguments) {
-  auto turn = take_turn();
+  Turn turn = take_turn();
   return plan_with_turn(arguments);
 }
 

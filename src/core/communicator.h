@@ -63,13 +63,15 @@ class Communicator {
   // turn, before the next call. Any thread.
   void forget(uint64_t key);
 
-  // One thread at a time has the turn to advance calls. Empty when another one has or wants it.
+  // One thread at a time has the turn to advance calls. The engine's way to it: empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
-  // With the turn: a step forward. Does not block for peers.
-  Advance advance();
+  // The same for an engine that is about to sleep: who has or wants the turn rings it when giving it up.
+  std::unique_lock<std::mutex> turn_before_sleep();
+  // With the turn: a step forward. Does not block for peers. What the standard library throws fails the communicator.
+  Advance advance() noexcept;
   // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
   // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
-  std::unique_ptr<Links::Armed> before_sleep(WaitSet& waits, Advance& last);
+  Links::Armed before_sleep(WaitSet& waits, Advance& last) noexcept;
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
 
  private:
@@ -85,12 +87,28 @@ class Communicator {
   Status start_control();
   void name_transports();
 
+  // A caller's turn. At its end it rings the engine if that has gone to sleep without the turn.
+  class Turn {
+   public:
+    Turn(Communicator& communicator, std::unique_lock<std::mutex> lock)
+        : communicator_(communicator), lock_(std::move(lock)) {}
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return lock_.owns_lock(); }
+
+   private:
+    Communicator& communicator_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
   Status check(const CallArguments& arguments) const;
   Status admit(tutti_request& request);
   tutti_request* dequeue();
-  std::unique_lock<std::mutex> take_turn();
+  Turn take_turn();
   // With the turn:
   Result<Prepared*> plan_with_turn(const CallArguments& arguments);
+  Advance step();
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
   bool settle(Status begun);
@@ -137,12 +155,14 @@ class Communicator {
 
   std::atomic<int> pending_{0};          // queued calls that are not complete
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
+  std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
   std::mutex turn_;                      // guards what follows
   tutti_request* active_ = nullptr;
   Prepared* prepared_ = nullptr;         // for the active call
   bool connecting_ = false;              // the active call waits for links
   std::optional<Clock::time_point> slow_since_;  // when the active call slept for the first time
   bool asked_ = false;                   // since then: the awaited peer was asked what it is in
+  WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
   Call call_;
   uint64_t calls_ = 0;

@@ -18,7 +18,7 @@ constexpr int64_t kFailedLeaveMs = 1000;
 Status Communicator::finalize() {
   if (std::exchange(finalized_, true)) return {};
   {
-    auto turn = take_turn();
+    Turn turn = take_turn();
     Waiter waiter(wait_policy_);
     while (has_calls()) {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
@@ -47,15 +47,17 @@ void Communicator::part_from_peers() {
     std::lock_guard lock(answers_mutex_);
     return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !goodbyes_.contains(rank); });
   };
-  for (auto missing = waits_on(); missing != connected.end(); missing = waits_on()) {
+  for (;;) {
+    waits_.clear();
+    Links::Armed armed = links_->arm(waits_);
+    for (int rank : connected) links_->peers()[rank]->poll();
+    auto missing = waits_on();
+    if (missing == connected.end()) return;
     if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;
     if (deadline.passed()) {
       return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
     }
-    WaitSet waits;
-    Links::Armed armed(*links_, waits);
-    for (int rank : connected) links_->peers()[rank]->poll();
-    waits.sleep(kPollMs);
+    waits_.sleep(kPollMs);
   }
 }
 

@@ -84,11 +84,11 @@ void Engine::run() {
   }
 }
 
-// One round over all communicators; false when none of them moved. Those without calls are dropped.
+// One round over all communicators; false when none of them moved.
 bool Engine::advance_all() {
-  std::vector<Communicator*> round = begin_round();
+  begin_round();
   bool moved = false;
-  for (Communicator* communicator : round) {
+  for (Communicator* communicator : round_) {
     if (auto turn = communicator->try_turn()) moved = communicator->advance() == Advance::kMoved || moved;
   }
   end_round();
@@ -97,33 +97,31 @@ bool Engine::advance_all() {
 
 // Keeps the turns of all communicators while it sleeps; a thread that wants one rings.
 void Engine::sleep() {
-  std::vector<std::unique_lock<std::mutex>> turns;
-  std::vector<std::unique_ptr<Links::Armed>> armed;
-  WaitSet waits;
-  waits.add(wake_.get(), POLLIN);
+  waits_.clear();
+  waits_.add(wake_.get(), POLLIN);
   bool moved = false;
-  std::vector<Communicator*> round = begin_round();
-  for (Communicator* communicator : round) {
-    auto turn = communicator->try_turn();
+  begin_round();
+  for (Communicator* communicator : round_) {
+    auto turn = communicator->turn_before_sleep();
     if (!turn) continue;
-    turns.push_back(std::move(turn));
+    turns_.push_back(std::move(turn));
     Advance last = Advance::kBlocked;
-    armed.push_back(communicator->before_sleep(waits, last));
+    armed_.push_back(communicator->before_sleep(waits_, last));
     moved = moved || last == Advance::kMoved;
   }
-  if (!moved) waits.sleep(round.empty() ? -1 : kSleepMs);
+  if (!moved) waits_.sleep(round_.empty() ? -1 : kSleepMs);
   uint64_t rings;
   while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
-  armed.clear();
-  turns.clear();
+  armed_.clear();
+  turns_.clear();
   end_round();
 }
 
-std::vector<Communicator*> Engine::begin_round() {
+void Engine::begin_round() {
   std::lock_guard lock(mutex_);
   std::erase_if(active_, [](Communicator* communicator) { return !communicator->has_calls(); });
   in_round_ = true;
-  return active_;
+  round_ = active_;
 }
 
 void Engine::end_round() {

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "core/links.h"
 
 namespace tutti {
 
@@ -34,7 +35,8 @@ class Engine {
   void run();
   bool advance_all();
   void sleep();
-  std::vector<Communicator*> begin_round();
+  // Fills round_ with what is active; those without calls are dropped.
+  void begin_round();
   void end_round();
 
   Fd wake_;                             // eventfd: something was added or the engine ends
@@ -45,6 +47,12 @@ class Engine {
   uint64_t rounds_ = 0;                 // that have ended
   bool stop_ = false;
   std::thread thread_;
+
+  // Of the thread, kept from round to round so that it allocates nothing.
+  std::vector<Communicator*> round_;
+  std::vector<std::unique_lock<std::mutex>> turns_;
+  std::vector<Links::Armed> armed_;
+  WaitSet waits_;
 };
 
 }  // namespace tutti

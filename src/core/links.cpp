@@ -189,16 +189,17 @@ void Links::forget(uint64_t key) {
   }
 }
 
-Links::Armed::Armed(Links& links, WaitSet& waits) {
-  for (End& end : links.ends_) {
-    if (end.link == nullptr) continue;
-    end.link->arm(waits);
-    armed_.push_back(end.link.get());
+Links::Armed Links::arm(WaitSet& waits) {
+  for (End& end : ends_) {
+    if (end.link) end.link->arm(waits);
   }
+  return Armed(this);
 }
 
-Links::Armed::~Armed() {
-  for (Link* link : armed_) link->disarm();
+void Links::disarm() {
+  for (End& end : ends_) {
+    if (end.link) end.link->disarm();
+  }
 }
 
 void Links::ring() noexcept {

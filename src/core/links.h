@@ -56,18 +56,13 @@ class Links {
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
 
-  // Announces on all links that this rank is about to sleep, and takes it back when it goes.
-  class Armed {
-   public:
-    // Adds to `waits` what wakes it.
-    Armed(Links& links, WaitSet& waits);
-    ~Armed();
-    Armed(const Armed&) = delete;
-    Armed& operator=(const Armed&) = delete;
-
-   private:
-    std::vector<Link*> armed_;
+  // Announces on all links that this rank is about to sleep, and adds to `waits` what wakes it. The end of the result
+  // takes it back.
+  struct Disarm {
+    void operator()(Links* links) const { links->disarm(); }
   };
+  using Armed = std::unique_ptr<Links, Disarm>;
+  Armed arm(WaitSet& waits);
 
   // Any thread: wakes this rank if it sleeps, and makes every link fail from now on.
   void ring() noexcept;
@@ -97,6 +92,7 @@ class Links {
   Status open(int rank);
   Result<Progress> connect_one(int rank);
   Status share_with(Carrier& carrier, Link& link);
+  void disarm();
 
   const int rank_;
   StreamLayout layout_;

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/arithmetic.h"
+
 namespace tutti {
 namespace {
 
 constexpr uint64_t kNever = UINT64_MAX;
 constexpr Costs kAssumed;
-
-uint64_t cpus_of(const Cpu& cpu) {
-  return std::max<uint64_t>(1, cpu.allowed_cpus.empty() ? cpu.logical_cpus : cpu.allowed_cpus.size());
-}
-
-uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 // Ranks per last-level cache, if they are spread evenly.
 uint64_t ranks_sharing_cache(const TopologyHost& host) {
@@ -21,7 +17,7 @@ uint64_t ranks_sharing_cache(const TopologyHost& host) {
   auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
   auto last = std::max_element(caches.begin(), caches.end(), lower);
   uint64_t sharing = last == caches.end() ? 0 : std::max(0, last->cpus_sharing);
-  uint64_t instances = sharing == 0 ? 1 : ceil_div(cpus_of(host.inventory.cpu), sharing);
+  uint64_t instances = sharing == 0 ? 1 : ceil_div(host.inventory.cpu.usable(), sharing);
   return std::max<uint64_t>(1, ceil_div(host.ranks.size(), instances));
 }
 
@@ -29,7 +25,8 @@ uint64_t ranks_sharing_cache(const TopologyHost& host) {
 // there. The calibrated size is that of one core, which has them for itself.
 uint64_t streaming_min_bytes(const TopologyHost& host) {
   constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
-  return std::max(kLeast, host.inventory.costs.streaming_bytes.value / ranks_sharing_cache(host));
+  uint64_t of_one_core = host.inventory.costs.streaming_bytes.value;
+  return of_one_core == kNeverStreams ? kNever : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
 }
 
 bool is_assumed(const Figure& figure) { return figure.origin == Origin::kDefault; }
@@ -65,7 +62,7 @@ WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& con
   constexpr uint64_t kLongestSpinNs = 200'000;
   constexpr int64_t kYieldsPerSpin = 10;
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
-  uint64_t ranks_per_cpu = ceil_div(host.ranks.size(), cpus_of(host.inventory.cpu));
+  uint64_t ranks_per_cpu = ceil_div(host.ranks.size(), host.inventory.cpu.usable());
   auto wake_ns = static_cast<int64_t>(std::clamp(host.inventory.costs.wake_ns.value, kShortestSpinNs, kLongestSpinNs));
   WaitPolicy policy;
   policy.spin_ns = ranks_per_cpu > 1 ? 0 : wake_ns;

@@ -46,15 +46,17 @@ struct Buffers {
     if (host.limits.memory_limit_bytes != 0) memory = std::min(memory, host.limits.memory_limit_bytes);
     uint64_t affordable = memory / 16;
     const Cache& cache = last_level(host);
-    uint64_t cpus = std::max<uint64_t>(1, host.cpu.allowed_cpus.size());
     uint64_t all_caches = cache.size_bytes * static_cast<uint64_t>(std::max(1, cache.instances));
     one_bytes = std::clamp<uint64_t>(2 * cache.size_bytes, 16 << 20, 64 << 20);
     one_bytes = std::max(kSmallest, std::bit_floor(std::min(one_bytes, affordable / 3)));
-    crowd_bytes = std::clamp<uint64_t>(2 * all_caches, 64 << 20, 512 << 20);
-    crowd_bytes = std::max(kSmallest, std::min(crowd_bytes, affordable / 2) / cpus / 4096 * 4096);
+    crowd_bytes = std::min(std::clamp<uint64_t>(2 * all_caches, 64 << 20, 512 << 20), affordable / 2);
+    crowd_cpus = host.cpu.allowed_cpus;
+    crowd_cpus.resize(std::clamp<size_t>(crowd_bytes / kSmallest, 1, std::max<size_t>(1, crowd_cpus.size())));
+    crowd_bytes = std::max(kSmallest, crowd_bytes / crowd_cpus.size() / 4096 * 4096);
   }
-  uint64_t one_bytes;    // each of up to three, of one core
-  uint64_t crowd_bytes;  // both of each core, all cores together
+  uint64_t one_bytes;           // each of up to three, of one core
+  std::vector<int> crowd_cpus;  // all that there is memory for
+  uint64_t crowd_bytes;         // each of two of every one of these
 };
 
 void set(Figure& figure, std::optional<uint64_t> value) {
@@ -69,7 +71,7 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
   }
   set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes));
-  set(costs.memory_bytes_per_s, probe_crowd(host.cpu.allowed_cpus, buffers.crowd_bytes));
+  set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "discovery/probe_buffer.h"
 #include "discovery/probes.h"
+#include "topology/inventory.h"
 
 namespace tutti {
 namespace {
@@ -44,7 +45,7 @@ std::optional<uint64_t> measure(size_t largest_bytes) {
   ProbeBuffer from(largest_bytes);
   ProbeBuffer to(largest_bytes);
   if (from.data() == nullptr || to.data() == nullptr) return std::nullopt;
-  uint64_t least = 2 * largest_bytes;  // larger than anything that was tried
+  uint64_t least = kNeverStreams;
   for (size_t size = largest_bytes; size >= kSmallest; size /= 2) {
     if (!streaming_wins(to.data(), from.data(), size)) break;
     least = size;

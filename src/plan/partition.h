@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/arithmetic.h"
 #include "base/check.h"
 
 namespace tutti {
@@ -30,7 +31,6 @@ class Partition {
   Range split(Range range, int parts, int index) const;
 
   static constexpr uint64_t kLineBytes = 64;
-  static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
   // Where part `index` of `parts` begins when `units` are dealt out evenly, the first parts getting the rest.
   static uint64_t even_begin(uint64_t units, uint64_t parts, uint64_t index) {
     return units / parts * index + std::min(index, units % parts);

@@ -48,8 +48,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
   const Inventory& inventory = host.inventory;
   const Costs& costs = inventory.costs;
   Host made;
-  uint64_t allowed = inventory.cpu.allowed_cpus.size();
-  made.cpus = std::max<uint64_t>(1, allowed > 0 ? allowed : inventory.cpu.logical_cpus);
+  made.cpus = inventory.cpu.usable();
   uint64_t ranks = std::max<uint64_t>(1, host.ranks.size());
   uint64_t active = std::min(ranks, made.cpus);
   if (ranks > made.cpus) {
@@ -65,7 +64,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
     made.reduce_bytes_per_s = share_of(costs.reduce_bytes_per_s.value, made.own_copy_bytes_per_s, alone);
   }
   // The calibrated way through a slot is two copies, one at either end.
-  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, 2 * costs.slot_bytes_per_s.value);
+  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(2, costs.slot_bytes_per_s.value));
   made.call_ns = costs.tcp_call_ns.value;
   made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;
@@ -86,7 +85,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   Host& sender = host_of(from);
   Host& receiver = host_of(to);
   uint64_t total_bytes = saturating_mul(bytes, times);
-  uint64_t messages = saturating_mul(slices_of(bytes) * shape_.channels, times);
+  uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
   uint64_t sender_ns = saturating_mul(messages, kMessageNs);
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
@@ -105,7 +104,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
-  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value + kMessageNs, turn_ns));
+  hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(link.latency_ns.value, kMessageNs), turn_ns));
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {

@@ -41,7 +41,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 }  // namespace
 
 const Algorithm kDirectOneShot = {
-    "direct_one_shot", TUTTI_ALL_REDUCE, "all inputs to all ranks, each reduces everything: one hop", admit, shape,
-    generate,          predict};
+    "direct_one_shot", TUTTI_ALL_REDUCE, "all inputs to all ranks, each reduces everything: one hop", false,
+    admit,             shape,            generate,                                                    predict};
 
 }  // namespace tutti

@@ -54,7 +54,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 }  // namespace
 
 const Algorithm kDirectTwoShot = {
-    "direct_two_shot", TUTTI_ALL_REDUCE, "each rank reduces one part and sends it to all: two hops", admit, shape,
-    generate,          predict};
+    "direct_two_shot", TUTTI_ALL_REDUCE, "each rank reduces one part and sends it to all: two hops", false,
+    admit,             shape,            generate,                                                    predict};
 
 }  // namespace tutti

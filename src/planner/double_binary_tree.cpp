@@ -122,6 +122,6 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 const Algorithm kDoubleBinaryTree = {"double_binary_tree", TUTTI_ALL_REDUCE,
                                      "two trees, each for half of the message: full bandwidth in O(log n) hops",
-                                     admit, shape, generate, predict};
+                                     true, admit, shape, generate, predict};
 
 }  // namespace tutti

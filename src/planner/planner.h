@@ -80,6 +80,8 @@ struct Algorithm {
   std::string_view name;
   Collective collective;
   std::string_view summary;       // one line for `tutti plan --explain`
+  // Whether a sum travels on while it grows: with more than two ranks it is then stored in the datatype at each hop.
+  bool forwards_partial_results;
   // "" when it can run, else the reason why not.
   std::string (*admit)(const Topology& topology, const Request& request);
   // Channels, chunks, slice size and the two permissions for this request.

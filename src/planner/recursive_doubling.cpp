@@ -80,6 +80,6 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 const Algorithm kRecursiveDoubling = {"recursive_doubling", TUTTI_ALL_REDUCE,
                                       "partners at distance 1, 2, 4, ... exchange everything: log2(n) hops",
-                                      admit, shape, generate, predict};
+                                      true, admit, shape, generate, predict};
 
 }  // namespace tutti

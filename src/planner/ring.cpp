@@ -69,6 +69,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 const Algorithm kRing = {"ring",
                          TUTTI_ALL_REDUCE,
                          "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
+                         true,
                          admit,
                          shape,
                          generate,

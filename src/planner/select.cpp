@@ -66,11 +66,29 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
                      described(candidates[1]));
 }
 
+// Whether storing a partial result in the datatype loses bits that the accumulation type had.
+bool is_narrow(const Request& request) {
+  bool is_16_bit_float = request.datatype == TUTTI_FLOAT16 || request.datatype == TUTTI_BFLOAT16;
+  return is_16_bit_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
+}
+
+// "" or why not. 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no other
+// can run.
+std::string admit(const Algorithm& algorithm, const Topology& topology, const Request& request, const Tuning& tuning) {
+  bool rounds_often = algorithm.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;
+  bool once_is_possible = kDirectTwoShot.admit(topology, request).empty();
+  if (rounds_often && once_is_possible && tuning.algorithm != algorithm.name) {
+    return fmt::format("it would round partial results to {} at each hop; ask for it by name if that is wanted",
+                       name_of(request.datatype));
+  }
+  return algorithm.admit(topology, request);
+}
+
 std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
   std::vector<Candidate> candidates;
   for (const Algorithm* algorithm : kAlgorithms) {
     if (algorithm->collective != request.collective) continue;
-    Candidate candidate{std::string(algorithm->name), false, 0, algorithm->admit(topology, request)};
+    Candidate candidate{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)};
     if (candidate.reason.empty()) {
       Prediction prediction = algorithm->predict({topology, request}, algorithm->shape(topology, request, tuning));
       candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};

@@ -4,11 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/arithmetic.h"
 #include "planner/planner.h"
 
 namespace tutti {
-
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 // One channel unless the user says otherwise; slices that stay in cache on one host and are worth a packet train
 // between hosts, and that are small enough for a few of them to overlap.

@@ -53,6 +53,11 @@ struct Cpu {
   int cores = 0;
   int logical_cpus = 0;
   std::vector<int> allowed_cpus;  // this process's affinity mask
+  // CPUs that there are to run on; 1 at least.
+  uint64_t usable() const {
+    if (!allowed_cpus.empty()) return allowed_cpus.size();
+    return logical_cpus > 0 ? static_cast<uint64_t>(logical_cpus) : 1;
+  }
   friend bool operator==(const Cpu&, const Cpu&) = default;
 };
 
@@ -87,13 +92,18 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+// The most that a figure can be: 1 PB/s, 1 PB or 11 days, so that sums and products of figures stay in range.
+inline constexpr uint64_t kMostOfAFigure = 1'000'000'000'000'000;
+inline constexpr uint64_t kNeverStreams = kMostOfAFigure;
+
 // What things cost on this host: measured once by calibration and stored, else these defaults of an ordinary server.
 struct Costs {
   Figure copy_bytes_per_s{8'000'000'000};     // one core copying private memory much larger than the caches (payload)
   Figure reduce_bytes_per_s{6'000'000'000};   // one core, c = a + b in float32, payload of c, out of cache
   Figure cached_bytes_per_s{25'000'000'000};  // the same within L2
   Figure memory_bytes_per_s{32'000'000'000};  // all allowed cores copying at once, payload of all together
-  Figure streaming_bytes{16 << 20};           // one core copies this much and more faster with stores past the caches
+  // One core copies this much and more faster with stores past the caches; kNeverStreams: it never does.
+  Figure streaming_bytes{16 << 20};
   Figure cache_line_ns{100};                  // a line's way from one core to another
   Figure slot_bytes_per_s{4'000'000'000};     // 64 KiB into shared memory, and then out again by another core
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core

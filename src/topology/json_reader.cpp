@@ -127,12 +127,11 @@ void JsonReader::limit(std::string_view name, uint64_t& value) {
 }
 
 void JsonReader::figure(std::string_view name, Figure& figure) {
-  constexpr uint64_t kMost = 1'000'000'000'000'000;  // 1 PB/s or 11 days: sums and products of figures stay in range
   const JsonValue* found = find(name);
   if (found == nullptr) return;
   JsonReader reader(*found, path_of(name), fault_);
   std::string origin(name_of(Origin::kUser));  // who writes only a value means their own
-  reader.number("value", figure.value, 1, kMost);
+  reader.number("value", figure.value, 1, kMostOfAFigure);
   reader.text("origin", origin);
   reader.finish();
   constexpr std::array kOrigins = {Origin::kDefault, Origin::kSpec, Origin::kProbe, Origin::kUser};

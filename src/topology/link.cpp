@@ -82,9 +82,7 @@ int Topology::max_ranks_per_host() const {
 
 bool Topology::oversubscribed() const {
   return std::any_of(hosts.begin(), hosts.end(), [](const TopologyHost& host) {
-    const Cpu& cpu = host.inventory.cpu;
-    size_t cpus = cpu.allowed_cpus.empty() ? static_cast<size_t>(cpu.logical_cpus) : cpu.allowed_cpus.size();
-    return cpus > 0 && host.ranks.size() > cpus;
+    return host.ranks.size() > host.inventory.cpu.usable();
   });
 }
 

@@ -81,7 +81,8 @@ std::string costs_text(const Costs& costs) {
 void add_costs(TreeNode& host, const Costs& costs) {
   TreeNode& node = host.add(costs_text(costs));
   auto size = [&](std::string_view what, const Figure& figure) {
-    node.add(fmt::format("{:<36} {:>10}  ({})", what, bytes_text(figure.value), name_of(figure.origin)));
+    std::string text = figure.value == kNeverStreams ? "never" : bytes_text(figure.value);
+    node.add(fmt::format("{:<36} {:>10}  ({})", what, text, name_of(figure.origin)));
   };
   auto rate = [&](std::string_view what, const Figure& figure) {
     node.add(fmt::format("{:<36} {:>10}  ({})", what, rate_text(figure.value), name_of(figure.origin)));

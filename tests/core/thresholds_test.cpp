@@ -50,6 +50,10 @@ TEST_CASE("unmeasured hosts pull and stream from sizes that suit an ordinary ser
   CHECK(options.streaming_min_bytes == 4 << 20);
 }
 
+TEST_CASE("where stores past the caches never pay off nothing is stored so, however many ranks share a cache") {
+  CHECK(streaming_min(8, 8, kNeverStreams, 8) == kNever);
+}
+
 TEST_CASE("pulling begins where it is quicker than two copies through a slot") {
   // 1000 ns and 5 GB/s against 4 GB/s: even at 20,000 bytes.
   CHECK(pull_min(measured(1, 4'000'000'000, 1000, 5'000'000'000)) == 32768);

@@ -205,6 +205,27 @@ TEST_CASE("the user's wishes are followed or refused with a reason") {
   CHECK_THAT(std::string(choose(Topology(), bytes(8), {}).status().message()), Contains("without ranks"));
 }
 
+TEST_CASE("16-bit floats are rounded once unless the user wants otherwise") {
+  for (const Topology& topology : {test::make_topology(1, 8), test::make_topology(4, 2)}) {
+    for (uint64_t size_bytes : {8, 1 << 14, 1 << 28}) {
+      Request request = bytes(size_bytes);
+      request.datatype = TUTTI_BFLOAT16;
+      Choice choice = must_choose(topology, request);
+      CHECK_THAT(choice.plan.shape().algorithm, Contains("direct"));
+      CHECK_THAT(choice.candidates.back().reason, Contains("bfloat16 at each hop"));
+      Tuning tuning;
+      tuning.algorithm = "ring";
+      CHECK(must_choose(topology, request, tuning).plan.shape().algorithm == "ring");
+      request.op = TUTTI_MAX;  // loses nothing on its way
+      CHECK(must_choose(topology, request).candidates.back().admitted);
+    }
+  }
+  Request request = bytes(1 << 20);
+  request.datatype = TUTTI_FLOAT16;
+  CHECK(must_choose(test::make_topology(2, 1), request).candidates.back().admitted);
+  CHECK(must_choose(test::make_topology(1, 200), request).candidates.front().admitted);
+}
+
 TEST_CASE("the reason names the runner-up and what bounds the time") {
   Choice choice = must_choose(test::make_topology(1, 8), bytes(64));
   CHECK_THAT(choice.reason,

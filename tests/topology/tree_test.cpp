@@ -17,6 +17,12 @@ TEST_CASE("quantities are written as people read them") {
   CHECK(time_text(12'400) == "12.4 us");
 }
 
+TEST_CASE("a size from which something never pays off is called so") {
+  Topology topology = single_host(samples::host("a"), 1);
+  topology.hosts[0].inventory.costs.streaming_bytes.value = kNeverStreams;
+  CHECK(to_tree(topology).find("stores past the caches pay off from       never") != std::string::npos);
+}
+
 TEST_CASE("the tree shows hosts, ranks and links with figures and their origin") {
   auto topology = merge(samples::two_hosts(), "");
   REQUIRE(topology.ok());

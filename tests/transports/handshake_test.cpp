@@ -28,11 +28,11 @@ Status run(Handshake& initiator, Handshake& responder) {
   bool chosen = false;
   for (int i = 0; i < 10; ++i) {
     auto first = TUTTI_TRY(initiator.advance());
-    if (first == Handshake::Progress::kProven && !chosen) {
+    if (first == Handshake::Reached::kProven && !chosen) {
       chosen = true;
       TUTTI_TRY(initiator.choose());
     }
-    if (TUTTI_TRY(responder.advance()) == Handshake::Progress::kDone) return {};
+    if (TUTTI_TRY(responder.advance()) == Handshake::Reached::kDone) return {};
   }
   return error(Code::kTimeout, "no end");
 }
@@ -61,7 +61,7 @@ TEST_CASE("a mirror does not pass for a peer") {
   Ends ends;
   LinkIdentity one = identity(1);
   Handshake initiator(one, Handshake::Role::kInitiator, 2, ends.a.get());
-  CHECK(initiator.advance().value() == Handshake::Progress::kWaiting);
+  CHECK(initiator.advance().value() == Handshake::Reached::kWaiting);
   std::byte heard[256];
   ssize_t size = ::recv(ends.b.get(), heard, sizeof heard, 0);
   REQUIRE(size == static_cast<ssize_t>(kHelloBytes));
@@ -86,7 +86,7 @@ TEST_CASE("a recorded handshake is worth nothing on another connection") {
   Ends second;
   Handshake victim(two, Handshake::Role::kResponder, -1, second.b.get());
   REQUIRE(::send(second.a.get(), hello, sizeof hello, 0) == sizeof hello);
-  CHECK(victim.advance().value() == Handshake::Progress::kWaiting);
+  CHECK(victim.advance().value() == Handshake::Reached::kWaiting);
   REQUIRE(::send(second.a.get(), proof, sizeof proof, 0) == sizeof proof);
   Status status = std::move(victim.advance()).status();
   CHECK(mentions(status, "wrong token"));
@@ -98,9 +98,9 @@ TEST_CASE("messages may come byte by byte") {
   Handshake initiator(one, Handshake::Role::kInitiator, 2, outer.a.get());
   Handshake responder(two, Handshake::Role::kResponder, -1, inner.b.get());
   bool chosen = false;
-  auto done = Handshake::Progress::kWaiting;
-  for (int i = 0; i < 1000 && done != Handshake::Progress::kDone; ++i) {
-    if (initiator.advance().value() == Handshake::Progress::kProven && !chosen) {
+  auto done = Handshake::Reached::kWaiting;
+  for (int i = 0; i < 1000 && done != Handshake::Reached::kDone; ++i) {
+    if (initiator.advance().value() == Handshake::Reached::kProven && !chosen) {
       chosen = true;
       check_ok(initiator.choose());
     }
@@ -109,7 +109,7 @@ TEST_CASE("messages may come byte by byte") {
     if (::recv(inner.a.get(), &one_byte, 1, 0) == 1) ::send(outer.b.get(), &one_byte, 1, 0);
     done = responder.advance().value();
   }
-  CHECK(done == Handshake::Progress::kDone);
+  CHECK(done == Handshake::Reached::kDone);
 }
 
 TEST_CASE("a token of the wrong size is refused") {

@@ -44,7 +44,7 @@ bool Acceptor::advance_pending() {
     if (!progress.ok()) {
       turn_away(progress.status().message());
       pending.fd.reset();
-    } else if (*progress == Handshake::Progress::kDone) {
+    } else if (*progress == Handshake::Reached::kDone) {
       proven_[pending.handshake->peer()] = std::move(pending.fd);
     } else if (speaks) {
       pending.deadline = Deadline::after_ms(kHandshakeMs);  // this rank may have been the slow one

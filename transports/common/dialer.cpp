@@ -50,9 +50,11 @@ class Dialer::Attempt {
     return !running() || had_fd != static_cast<bool>(fd_) || was_connected != connected();
   }
 
-  Result<Fd> choose() {
-    TUTTI_TRY(handshake_->choose());
-    return std::move(fd_);
+  // None when the peer has gone since it was proven.
+  Fd choose() {
+    failure_ = handshake_->choose();
+    proven_ = failure_.ok();
+    return proven_ ? std::move(fd_) : Fd();
   }
 
  private:
@@ -63,7 +65,7 @@ class Dialer::Attempt {
       if (!is_writable(fd_.get())) return false;
       TUTTI_TRY(finish_connect());
     }
-    return TUTTI_TRY(handshake_->advance()) == Handshake::Progress::kProven;
+    return TUTTI_TRY(handshake_->advance()) == Handshake::Reached::kProven;
   }
 
   // False: not now.
@@ -118,9 +120,9 @@ Result<Progress> Dialer::advance() {
   bool any_proven = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->proven(); });
   bool has_grace = grace_.at() != Clock::time_point::max();
   if (any_proven && !has_grace) grace_ = Deadline::after_ms(kGraceMs);
-  if (Attempt* chosen = winner()) {
-    connection_ = TUTTI_TRY(chosen->choose());
-    return Progress::kDone;
+  while (Attempt* chosen = winner()) {
+    connection_ = chosen->choose();
+    if (connection_) return Progress::kDone;
   }
   bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
   if (!any_running) {

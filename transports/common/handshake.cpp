@@ -13,7 +13,7 @@ constexpr std::array<std::byte, 8> kChosenMessage = {std::byte{'c'}, std::byte{'
 
 }  // namespace
 
-Result<Handshake::Progress> Handshake::advance() {
+Result<Handshake::Reached> Handshake::advance() {
   while (true) {
     switch (stage_) {
       case Stage::kStart:
@@ -21,24 +21,24 @@ Result<Handshake::Progress> Handshake::advance() {
         stage_ = Stage::kHello;
         break;
       case Stage::kHello:
-        if (!TUTTI_TRY(fill(kHelloBytes))) return Progress::kWaiting;
+        if (!TUTTI_TRY(fill(kHelloBytes))) return Reached::kWaiting;
         TUTTI_TRY(take_hello());
         stage_ = Stage::kProof;
         break;
       case Stage::kProof:
-        if (!TUTTI_TRY(fill(kProofBytes))) return Progress::kWaiting;
+        if (!TUTTI_TRY(fill(kProofBytes))) return Reached::kWaiting;
         TUTTI_TRY(take_proof());
         stage_ = initiates() ? Stage::kProven : Stage::kChosen;
         break;
       case Stage::kChosen:
-        if (!TUTTI_TRY(fill(kChosenMessage.size()))) return Progress::kWaiting;
+        if (!TUTTI_TRY(fill(kChosenMessage.size()))) return Reached::kWaiting;
         if (!std::equal(kChosenMessage.begin(), kChosenMessage.end(), in_.begin())) {
           return error(Code::kRemote, "the peer broke the protocol");
         }
         stage_ = Stage::kDone;
         break;
-      case Stage::kProven: return Progress::kProven;
-      case Stage::kDone: return Progress::kDone;
+      case Stage::kProven: return Reached::kProven;
+      case Stage::kDone: return Reached::kDone;
     }
   }
 }

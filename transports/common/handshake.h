@@ -21,7 +21,7 @@ namespace tutti {
 class Handshake {
  public:
   enum class Role : uint8_t { kInitiator, kResponder };
-  enum class Progress : uint8_t {
+  enum class Reached : uint8_t {
     kWaiting,  // call again when the connection is readable
     kProven,   // initiator: the peer is who it should be; choose() ends the handshake
     kDone,     // responder: the initiator has chosen this connection
@@ -31,7 +31,7 @@ class Handshake {
   Handshake(const LinkIdentity& self, Role role, int peer, int fd) : self_(self), role_(role), peer_(peer), fd_(fd) {}
 
   // As far as it gets without blocking. An error ends the connection.
-  Result<Progress> advance();
+  Result<Reached> advance();
   Status choose();
   int peer() const { return peer_; }
 

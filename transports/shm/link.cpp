@@ -47,7 +47,9 @@ Result<Progress> ShmLink::step(std::span<const std::byte> peer_address) {
   }
   auto met = meeting_->advance();
   if (!met.ok() && accepts() && met.status().code() == Code::kRemote) {
-    meeting_.reset();  // it stems from an earlier attempt that the peer has given up since: the next one counts
+    // It stems from an earlier attempt that the peer has given up since: the next one counts.
+    lost_meeting_ = met.status().message();
+    meeting_.reset();
     return Progress::kMoved;
   }
   if (met.ok() && *met == Progress::kDone) become_link();
@@ -91,7 +93,10 @@ void ShmLink::become_link() {
 
 std::string ShmLink::connect_report() const {
   if (dialer_ != nullptr) return dialer_->report();
-  return accepts() && channel_ == nullptr ? shared_.acceptor->report() : std::string();
+  if (!accepts() || channel_ != nullptr) return {};
+  std::string report = shared_.acceptor->report();
+  if (lost_meeting_.empty()) return report;
+  return fmt::format("{}{}a meeting broke off: {}", report, report.empty() ? "" : "; ", lost_meeting_);
 }
 
 Status ShmLink::share(const LocalMemory& memory) {

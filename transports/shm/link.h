@@ -70,6 +70,7 @@ class ShmLink final : public Link {
   ShmPeer peer_;
   std::unique_ptr<Dialer> dialer_;             // of the end that connects, until it has found the peer
   std::unique_ptr<Meeting> meeting_;           // from then until connected
+  std::string lost_meeting_;                   // why an earlier one ended; "" if none did
   std::unique_ptr<SideChannel> channel_;       // null until connected
   std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread
   std::vector<uint32_t> sent_;                 // ids that the peer knows

@@ -1,0 +1,78 @@
+// A call of a kind that was made before allocates nothing: not while it moves data, not while it waits.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <new>
+
+#include "core/ranks.h"
+#include "fmt/format.h"
+
+namespace {
+
+thread_local bool counts = false;
+thread_local size_t allocations = 0;
+
+void* allocate(size_t size, size_t alignment) {
+  if (counts) ++allocations;
+  size_t rounded = (size + alignment - 1) / alignment * alignment;
+  if (void* memory = std::aligned_alloc(alignment, rounded)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// The other forms of the standard library call these.
+void* operator new(size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(size_t size, std::align_val_t alignment) { return allocate(size, static_cast<size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tutti::test {
+namespace {
+
+std::string sum(tutti_comm_t* comm, std::vector<float>& values, int times) {
+  for (int i = 0; i < times; ++i) {
+    if (tutti_all_reduce(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) !=
+        TUTTI_SUCCESS) {
+      return tutti_last_error(comm);
+    }
+  }
+  return "";
+}
+
+std::string count_allocations(tutti_comm_t* comm, size_t count) {
+  constexpr int kToGrow = 20;  // lists that live on from call to call find their size
+  constexpr int kCounted = 60;
+  std::vector<float> values(count);
+  std::string wrong = sum(comm, values, kToGrow);
+  allocations = 0;
+  counts = true;
+  if (wrong.empty()) wrong = sum(comm, values, kCounted);
+  counts = false;
+  if (!wrong.empty() || allocations == 0) return wrong;
+  return fmt::format("{} allocations in {} calls of {} elements; ", allocations, kCounted, count);
+}
+
+// Ranks that only sleep take every way that a wait has.
+const Options kWaits[] = {{}, {{"spin_us", "0"}, {"yield_us", "0"}}};
+
+}  // namespace
+
+TEST_CASE("a repeated call allocates nothing") {
+  for (const char* transport : {"loopback", "shm", "tcp"}) {
+    for (Options options : kWaits) {
+      options["transport"] = transport;
+      INFO(transport << (options.size() > 1 ? ", asleep" : ""));
+      auto wrong = with_ranks(3, options, [](tutti_comm_t* comm, int) {
+        std::string found;
+        for (size_t count : {2, 1000, 300'000}) found += count_allocations(comm, count);
+        return found;
+      });
+      for (const std::string& sentence : wrong) CHECK(sentence == "");
+    }
+  }
+}
+
+}  // namespace tutti::test
