@@ -33,9 +33,9 @@ class Killed(job.JobTest):
 
         for rank, process in enumerate(started):
             end = self.ended(process)
-            if rank in victims:
-                self.assertEqual(end.status, -signal.SIGKILL)
+            if end.status == -signal.SIGKILL and rank in victims:
                 continue
+            self.assertNotEqual(rank, victims[0])  # a later victim may have seen the first one die
             self.assertEqual(end.status, 3, end)
             self.check_sentence(end.err, r"^rank \d+ \(pid \d+ on \S+\) has died")
             named, pid = map(int, re.match(r"rank (\d+) \(pid (\d+)", end.err).groups())
