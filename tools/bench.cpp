@@ -43,27 +43,6 @@ struct BenchFlags {
   bool blocking = false;
 };
 
-// "64K", "256M", "1G": powers of 1024.
-uint64_t parse_size(const char* flag, const std::string& text) {
-  size_t digits = 0;
-  unsigned long long value = 0;
-  try {
-    value = std::stoull(text, &digits);
-  } catch (const std::exception&) {
-    digits = 0;
-  }
-  constexpr std::string_view kUnits = "KMGT";
-  std::string_view unit = std::string_view(text).substr(digits);
-  if (unit.ends_with('B') && unit.size() > 1) unit.remove_suffix(1);
-  size_t power = unit.size() == 1 ? kUnits.find(static_cast<char>(unit[0] & ~0x20)) : kUnits.npos;
-  int shift = unit.empty() ? 0 : 10 * static_cast<int>(power + 1);
-  bool valid = digits > 0 && text.front() != '-' && (unit.empty() || power != kUnits.npos);
-  if (!valid || value > (uint64_t{1} << 50) >> shift) {
-    fail(kUsageError, "{} {}: expected a number of bytes such as 8, 64K, 256M or 1G", flag, text);
-  }
-  return value << shift;
-}
-
 std::vector<tutti_datatype_t> parse_datatypes(const std::string& text) {
   if (auto one = bench::datatype_named(text)) return {*one};
   std::vector<tutti_datatype_t> all;
@@ -193,6 +172,7 @@ void add_bench(CLI::App& app, std::vector<std::string> arguments) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective");
   bench->require_subcommand(1);
+  bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
   CLI::App* command = bench->add_subcommand("all_reduce", "Bandwidth and latency of all-reduce on host buffers");
   command->add_option("--ranks", flags->ranks, "Start this many local ranks")
       ->check(CLI::Range(1, kMaxLocalRanks))

@@ -23,7 +23,7 @@ constexpr const char* kFooter =
 
 struct PlanFlags {
   std::string collective = "all_reduce";
-  uint64_t bytes = uint64_t{1} << 20;
+  std::string bytes = "1M";
   int ranks = 0;
   std::string datatype = "float32";
   std::string op = "sum";
@@ -40,7 +40,20 @@ void print(char* text) {
   tutti_text_free(text);
 }
 
+// Rounds down, as the benchmark does, and says so.
+uint64_t whole_elements(uint64_t bytes, tutti_datatype_t datatype) {
+  uint64_t element_bytes = tutti_datatype_size(datatype), count = bytes / element_bytes;
+  if (bytes % element_bytes != 0) {
+    fmt::print(stderr, "tutti plan: {} bytes are no whole number of {}; planning for {} bytes\n", bytes,
+               bench::info(datatype).alias, count * element_bytes);
+  }
+  return count;
+}
+
 void plan(const PlanFlags& flags) {
+  if (flags.collective != "all_reduce") {
+    fail(kUsageError, "there is no collective \"{}\" to plan for; there is all_reduce", flags.collective);
+  }
   char* text = nullptr;
   if (!flags.validate.empty()) {
     require(tutti_plan_check_file(flags.validate.c_str(), flags.steps ? 1 : 0, &text));
@@ -58,7 +71,7 @@ void plan(const PlanFlags& flags) {
   query.collective = TUTTI_ALL_REDUCE;
   query.datatype = *datatype;
   query.op = *op;
-  query.count = flags.bytes / tutti_datatype_size(*datatype);
+  query.count = whole_elements(parse_size("--bytes", flags.bytes), *datatype);
   query.nranks = flags.ranks;
   query.topology_file = flags.topology.empty() ? nullptr : flags.topology.c_str();
   query.algorithm = flags.algorithm.empty() ? nullptr : flags.algorithm.c_str();
@@ -75,10 +88,8 @@ void add_plan(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("plan", "Show which algorithm a call would use, its predicted time and its steps");
   command->add_option("collective", flags->collective, "The collective: all_reduce")
-      ->check(CLI::IsMember({"all_reduce"}))
       ->option_text("COLLECTIVE=all_reduce");
-  command->add_option("-b,--bytes", flags->bytes, "Size of each rank's message; K, M, G are powers of 1024")
-      ->transform(CLI::AsSizeValue(false))
+  command->add_option("-b,--bytes", flags->bytes, "Size of each rank's message, rounded down to whole elements")
       ->option_text("SIZE=1M");
   command->add_option("-n,--ranks", flags->ranks, "Number of ranks; without it 1, or as many as the topology has")
       ->check(CLI::Range(1, 65536))
