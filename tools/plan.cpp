@@ -14,6 +14,7 @@ constexpr const char* kFooter =
     "--json`).\n"
     "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if none are "
     "stored.\n"
+    "algbw is a rank's bytes per time, as in `tutti bench`.\n"
     "\n"
     "Examples:\n"
     "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"
@@ -91,7 +92,9 @@ void add_plan(CLI::App& app) {
       ->option_text("COLLECTIVE=all_reduce");
   command->add_option("-b,--bytes", flags->bytes, "Size of each rank's message, rounded down to whole elements")
       ->option_text("SIZE=1M");
-  command->add_option("-n,--ranks", flags->ranks, "Number of ranks; without it 1, or as many as the topology has")
+  command
+      ->add_option("-n,--ranks", flags->ranks,
+                   "Number of ranks, unless FILE of --topology has ranks; without it 1, which needs no plan")
       ->check(CLI::Range(1, 65536))
       ->option_text("N");
   command->add_option("-d,--datatype", flags->datatype, "Type of the elements")->option_text("TYPE=float32");
@@ -102,7 +105,7 @@ void add_plan(CLI::App& app) {
       ->option_text("NAME");
   command->add_flag("--explain", flags->explain, "All candidates, with predicted times and reasons");
   command->add_flag("--steps", flags->steps, "The steps of every rank");
-  command->add_flag("--json", flags->json, "For programs; with --steps it contains a plan file's \"parts\"");
+  command->add_flag("--json", flags->json, "For programs; with --steps its \"plan\" is a plan file (docs/plans.md)");
   command->add_option("--validate", flags->validate, "Check a plan file instead: parse, validate and prove it")
       ->option_text("FILE");
   command->footer(kFooter);

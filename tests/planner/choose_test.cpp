@@ -247,5 +247,26 @@ TEST_CASE("explanations name the choice, its shape and every candidate") {
   CHECK_THAT(json, Contains("\"format\": \"tutti.choice\"") && Contains("\"predicted_ns\"") && !Contains("\"parts\""));
 }
 
+TEST_CASE("explanations say that the predicted rate is algbw, a rank's bytes per time") {
+  Topology topology = test::make_topology(1, 8);
+  Choice choice = must_choose(topology, bytes(1'000'000));
+  choice.predicted_ns = 500'000;
+  CHECK_THAT(to_text(topology, bytes(1'000'000), choice, {}),
+             Contains("predicted  500 us, algbw 2.1 GB/s for its size class, 1 MiB\n"));
+}
+
+TEST_CASE("explanations for one rank say that it copies") {
+  Topology topology = test::make_topology(1, 1);
+  Choice choice = must_choose(topology, bytes(1 << 20));
+  std::string text = to_text(topology, bytes(1 << 20), choice, {.candidates = true, .steps = true});
+  CHECK_THAT(text, Contains("1 rank on 1 host\n  choice     copy: one rank has nobody to exchange with; --ranks N"));
+  std::string json = to_json(topology, bytes(1 << 20), choice, {.candidates = true, .steps = true});
+  CHECK_THAT(json, Contains("\"algorithm\": \"copy\"") && Contains("\"predicted_ns\": 0,") &&
+                       Contains("\"candidates\": []") && Contains("\"plan\": null"));
+  for (const Algorithm* algorithm : algorithms()) {
+    CHECK_THAT(text + json, !Contains(std::string(algorithm->name)));
+  }
+}
+
 }  // namespace
 }  // namespace tutti

@@ -1,5 +1,9 @@
 """`tutti plan`: what it says of a call, and that it says what is wrong."""
 
+import json
+import os
+import tempfile
+
 import harness
 from harness import ToolTest
 
@@ -7,6 +11,29 @@ from harness import ToolTest
 class Plan(ToolTest):
     def plan(self, *arguments):
         return self.tutti("plan", "all_reduce", *arguments)
+
+    def test_of_one_rank_is_a_copy_as_in_the_benchmark(self):
+        for arguments in ((), ("-n", 1, "--explain", "--steps"), ("-n", 1, "--algorithm", "ring")):
+            done = self.plan(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout, "all_reduce of 1 MiB (262144 float32), sum, 1 rank on 1 host\n"
+                                          "  choice     copy: one rank has nobody to exchange with; --ranks N plans "
+                                          "for more\n")
+        choice = json.loads(self.plan("--json", "--steps").stdout)
+        self.assertEqual((choice["algorithm"], choice["candidates"], choice["plan"]), ("copy", [], None))
+
+    def test_says_which_rate_it_predicts(self):
+        self.assertRegex(self.plan("-n", 4).stdout, r"\n  predicted  [\d.]+ us, algbw [\d.]+ GB/s\n")
+
+    def test_as_json_holds_a_plan_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(json.loads(self.plan("-n", 3, "--json", "--steps").stdout)["plan"], file)
+            done = self.plan("--validate", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(" is a valid plan: all_reduce by ", done.stdout)
+        self.assertNotIn("parts", json.loads(self.plan("-n", 3, "--json").stdout)["plan"])
 
     def test_rounds_down_to_whole_elements_as_the_benchmark_does_and_says_so(self):
         done = self.plan("-n", 2, "-b", 7)
