@@ -82,7 +82,7 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
     options.step_factor = 1;
   }
   if (options.step_factor <= 1 && options.step_bytes == 0) {
-    fail(kUsageError, "sizes would not grow; give a factor (-f) of more than 1, or a step in bytes (-i) of more than 0");
+    fail(kUsageError, "sizes would not grow; give a factor (-f) of more than 1 or a step in bytes (-i) of more than 0");
   }
   options.datatypes = parse_datatypes(flags.datatype);
   options.ops = parse_ops(flags.op);

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 
 #include "planner/explain.h"
@@ -203,6 +204,12 @@ TEST_CASE("the user's wishes are followed or refused with a reason") {
   CHECK_THAT(refusal("direct_one_shot"),
              Contains("direct_one_shot cannot run all_reduce here: every rank would hold a link"));
   CHECK_THAT(std::string(choose(Topology(), bytes(8), {}).status().message()), Contains("without ranks"));
+}
+
+TEST_CASE("the option algorithm names every one that there is") {
+  auto option = std::find_if(options().begin(), options().end(), [](auto& each) { return each.name == "algorithm"; });
+  REQUIRE(option != options().end());
+  for (const Algorithm* each : algorithms()) CHECK_THAT(std::string(option->meaning), Contains(std::string(each->name)));
 }
 
 TEST_CASE("the reason names the runner-up and what bounds the time") {

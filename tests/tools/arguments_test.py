@@ -65,6 +65,19 @@ class Sizes(ToolTest):
             self.assertIn(", at most 1024T\n", self.tutti("plan", "all_reduce", "-b", text).stderr)
 
 
+class Options(ToolTest):
+    def test_show_words_for_what_is_no_quantity_and_units_for_what_is_one(self):
+        self.environment.update(TUTTI_CHANNELS="4", TUTTI_SPIN_US="7", TUTTI_YIELD_US="-1",
+                                TUTTI_SLICE_BYTES="automatic")
+        done = self.tutti("options")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for line in ("TUTTI_CHANNELS +4 ", "TUTTI_SPIN_US +7 us ", "TUTTI_YIELD_US +automatic ",
+                     "TUTTI_SLICE_BYTES +automatic ", "TUTTI_RANK +none "):
+            word = "none" if "RANK" in line else "automatic"
+            self.assertRegex(done.stdout, rf"(?m)^{line}\(default {word}\): ")
+        self.assertRegex(done.stdout, r"(?m)^TUTTI_SLOT_BYTES +262144 bytes \(default 262144 bytes\): ")
+
+
 class Help(ToolTest):
     def help_of(self, *command):
         done = self.tutti(*command, "--help")
