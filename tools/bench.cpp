@@ -145,7 +145,9 @@ void add_call_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->option_text("NAME");
-  command->add_option("--algorithm", flags.options.algorithm, "Run this algorithm instead of the planner's choice")
+  command
+      ->add_option("--algorithm", flags.options.algorithm,
+                   "Run this algorithm instead of the planner's choice (`tutti options` names them)")
       ->option_text("NAME");
 }
 

@@ -101,7 +101,7 @@ void add_plan(CLI::App& app) {
   command->add_option("-o,--op", flags->op, "sum, prod, max, min or avg")->option_text("OP=sum");
   command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")
       ->option_text("FILE");
-  command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest")
+  command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest; --explain names all")
       ->option_text("NAME");
   command->add_flag("--explain", flags->explain, "All candidates, with predicted times and reasons");
   command->add_flag("--steps", flags->steps, "The steps of every rank");

@@ -207,8 +207,9 @@ TEST_CASE("the user's wishes are followed or refused with a reason") {
 }
 
 TEST_CASE("the option algorithm names every one that there is") {
-  auto option = std::find_if(options().begin(), options().end(), [](auto& each) { return each.name == "algorithm"; });
-  REQUIRE(option != options().end());
+  auto all = options();
+  auto option = std::find_if(all.begin(), all.end(), [](auto& each) { return each.name == "algorithm"; });
+  REQUIRE(option != all.end());
   for (const Algorithm* each : algorithms()) CHECK_THAT(std::string(option->meaning), Contains(std::string(each->name)));
 }
 

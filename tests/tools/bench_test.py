@@ -72,6 +72,13 @@ class Bench(ToolTest):
             self.assertAlmostEqual(placement["busbw_gbps"], placement["algbw_gbps"])  # 2(n - 1)/n is 1
         self.assertEqual((len(result["ranks"]), result["out_of_bounds"]), (2, 0))
 
+    def test_says_what_to_do_where_json_cannot_be_written(self):
+        for path, reason in (("/no/such/x", "No such file or directory"), ("/dev/full", "No space left on device")):
+            done = self.bench("-e", 8, "--json", path, *QUICK)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, f"tutti bench all_reduce: cannot write {path}: {reason}; name another file "
+                                          "with --json, where there is room and this user may write\n")
+
     def test_can_measure_one_placement_blocking_and_unchecked(self):
         done = self.bench("--ranks", 2, "-b", 64, "-e", 64, "--placement", "in", "-z", 1, "-c", 0, "-a", 3, *QUICK)
         self.assertEqual(done.returncode, 0, done.stderr)

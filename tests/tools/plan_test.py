@@ -43,6 +43,21 @@ class Plan(ToolTest):
         done = self.plan("-n", 2, "-b", 7, "-d", "int8")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_of_a_file_that_is_not_right_says_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file.json")
+            for flag, text, reason, document in (("--topology", "{", "line 1: ", "docs/topology.md"),
+                                                 ("--topology", '{"format": "tutti.plan"}', "line 1: ", "topology.md"),
+                                                 ("--validate", "nonsense", "no valid plan: line 1: ", "docs/plans.md"),
+                                                 ("--validate", "[]", "no valid plan: line 1: ", "docs/plans.md")):
+                with self.subTest(flag=flag, text=text):
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                    done = self.plan("-n", 2, flag, path)
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertRegex(done.stderr, rf"^tutti plan: {path}.*{reason}.*; correct the file, .*{document} "
+                                                  r"has its format\n$")
+
     def test_of_a_collective_that_is_not_there_says_which_there_are(self):
         done = self.tutti("plan", "all_redcue")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
