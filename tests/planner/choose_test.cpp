@@ -210,7 +210,8 @@ TEST_CASE("the option algorithm names every one that there is") {
   auto all = options();
   auto option = std::find_if(all.begin(), all.end(), [](auto& each) { return each.name == "algorithm"; });
   REQUIRE(option != all.end());
-  for (const Algorithm* each : algorithms()) CHECK_THAT(std::string(option->meaning), Contains(std::string(each->name)));
+  std::string meaning(option->meaning);
+  for (const Algorithm* each : algorithms()) CHECK_THAT(meaning, Contains(std::string(each->name)));
 }
 
 TEST_CASE("the reason names the runner-up and what bounds the time") {
