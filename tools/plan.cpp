@@ -90,7 +90,9 @@ void add_plan(CLI::App& app) {
       app.add_subcommand("plan", "Show which algorithm a call would use, its predicted time and its steps");
   command->add_option("collective", flags->collective, "The collective: all_reduce")
       ->option_text("COLLECTIVE=all_reduce");
-  command->add_option("-b,--bytes", flags->bytes, "Size of each rank's message, rounded down to whole elements")
+  command
+      ->add_option("-b,--bytes", flags->bytes,
+                   "Size of each rank's message (K, M, G: powers of 1024), in whole elements")
       ->option_text("SIZE=1M");
   command
       ->add_option("-n,--ranks", flags->ranks,
