@@ -27,15 +27,21 @@ constexpr uint64_t kLeastMemcpyBytes = uint64_t{1} << 20;
 class JsonFile {
  public:
   explicit JsonFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "w"), std::fclose) {
-    if (!file_) throw std::runtime_error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+    if (!file_) fail();
   }
 
   void write(const std::string& text) {
     bool written = std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
-    if (!written) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+    if (!written) fail();
   }
 
  private:
+  [[noreturn]] void fail() const {
+    throw std::runtime_error(
+        fmt::format("cannot write {}: {}; name another file with --json, where there is room and this user may write",
+                    path_, std::strerror(errno)));
+  }
+
   std::string path_;
   std::unique_ptr<FILE, int (*)(FILE*)> file_;
 };

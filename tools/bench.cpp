@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "benchmarks/all_reduce.h"
@@ -40,29 +39,8 @@ struct BenchFlags {
   std::string placement = "both";
   int check = 1;
   int average = 1;
-  bool blocking = false;
+  int blocking = 0;
 };
-
-// "64K", "256M", "1G": powers of 1024.
-uint64_t parse_size(const char* flag, const std::string& text) {
-  size_t digits = 0;
-  unsigned long long value = 0;
-  try {
-    value = std::stoull(text, &digits);
-  } catch (const std::exception&) {
-    digits = 0;
-  }
-  constexpr std::string_view kUnits = "KMGT";
-  std::string_view unit = std::string_view(text).substr(digits);
-  if (unit.ends_with('B') && unit.size() > 1) unit.remove_suffix(1);
-  size_t power = unit.size() == 1 ? kUnits.find(static_cast<char>(unit[0] & ~0x20)) : kUnits.npos;
-  int shift = unit.empty() ? 0 : 10 * static_cast<int>(power + 1);
-  bool valid = digits > 0 && text.front() != '-' && (unit.empty() || power != kUnits.npos);
-  if (!valid || value > (uint64_t{1} << 50) >> shift) {
-    fail(kUsageError, "{} {}: expected a number of bytes such as 8, 64K, 256M or 1G", flag, text);
-  }
-  return value << shift;
-}
 
 std::vector<tutti_datatype_t> parse_datatypes(const std::string& text) {
   if (auto one = bench::datatype_named(text)) return {*one};
@@ -97,10 +75,14 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
   }
   if (!flags.step_bytes.empty()) {
     options.step_bytes = parse_size("-i", flags.step_bytes);
-    if (!factor_given) options.step_factor = 1;
+    if (factor_given && options.step_factor > 1) {
+      fail(kUsageError, "-f {:g} and -i {}: sizes grow by a factor or by bytes; leave one of them out",
+           options.step_factor, flags.step_bytes);
+    }
+    options.step_factor = 1;
   }
   if (options.step_factor <= 1 && options.step_bytes == 0) {
-    fail(kUsageError, "a factor (-f) of 1 needs a step in bytes (-i)");
+    fail(kUsageError, "sizes would not grow; give a factor (-f) of more than 1 or a step in bytes (-i) of more than 0");
   }
   options.datatypes = parse_datatypes(flags.datatype);
   options.ops = parse_ops(flags.op);
@@ -109,7 +91,7 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
   options.out_of_place = flags.placement != "in";
   options.checks = flags.check;
   options.average = static_cast<bench::Average>(flags.average);
-  options.blocking = flags.blocking;
+  options.blocking = flags.blocking != 0;
   return options;
 }
 
@@ -132,6 +114,7 @@ void run(const BenchFlags& flags, bool factor_given, const std::vector<std::stri
     job.command.insert(job.command.end(), arguments.begin(), arguments.end());
     job.command.push_back("--as-rank");
     job.tag_lines = false;
+    job.ranks_explain = true;
     job.name = "tutti bench";
     exit_with(run_job(job));
   }
@@ -159,8 +142,12 @@ void add_call_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--memory", flags.memory, "Buffers from malloc, or from tutti_mem_alloc: malloc, tutti")
       ->check(CLI::IsMember({"malloc", "tutti"}))
       ->option_text("KIND=malloc");
-  command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")->option_text("NAME");
-  command->add_option("--algorithm", flags.options.algorithm, "Run this algorithm instead of the planner's choice")
+  command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->option_text("NAME");
+  command
+      ->add_option("--algorithm", flags.options.algorithm,
+                   "Run this algorithm instead of the planner's choice (`tutti options` names them)")
       ->option_text("NAME");
 }
 
@@ -175,6 +162,7 @@ void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
       ->check(CLI::Range(0, 1'000'000))
       ->option_text("N=1");
   command->add_option("-z,--blocking", flags.blocking, "1: all ranks meet before every timed call (outside the time)")
+      ->check(CLI::Range(0, 1))
       ->option_text("0|1=0");
   command->add_option("-a,--average", flags.average, "Time over the ranks: 0 rank 0's, 1 mean, 2 min, 3 max")
       ->check(CLI::Range(0, 3))
@@ -193,6 +181,7 @@ void add_bench(CLI::App& app, std::vector<std::string> arguments) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective");
   bench->require_subcommand(1);
+  bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
   CLI::App* command = bench->add_subcommand("all_reduce", "Bandwidth and latency of all-reduce on host buffers");
   command->add_option("--ranks", flags->ranks, "Start this many local ranks")
       ->check(CLI::Range(1, kMaxLocalRanks))

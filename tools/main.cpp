@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,54 +28,44 @@ void print_options() {
   tutti_text_free(text);
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
 // Fails when a word where a subcommand belongs names none: CLI11 would only say that one is required.
-void check_subcommands(const CLI::App& app, const std::string& path, std::span<const std::string> words) {
+void check_subcommands(const CLI::App& app, std::span<const std::string> words) {
   auto known = app.get_subcommands({});
   if (known.empty() || words.empty() || words[0].empty() || words[0].front() == '-') return;
-  std::string nearest;
-  size_t best = 3;  // farther words are no typing errors
+  std::vector<std::string> names;
   for (const CLI::App* one : known) {
-    if (one->get_name() == words[0]) return check_subcommands(*one, path + " " + words[0], words.subspan(1));
-    size_t distance = edit_distance(words[0], one->get_name());
-    if (distance < best) best = distance, nearest = one->get_name();
+    if (one->get_name() == words[0]) return check_subcommands(*one, words.subspan(1));
+    names.push_back(one->get_name());
   }
-  if (nearest.empty()) fail(kUsageError, "there is no subcommand \"{}\"; `{} --help` lists them", words[0], path);
-  fail(kUsageError, "there is no subcommand \"{}\"; did you mean `{} {}`?", words[0], path, nearest);
+  std::string near = nearest(words[0], names), path = path_of(app);
+  if (near.empty()) fail(kUsageError, "there is no subcommand \"{}\"; `{} --help` lists them", words[0], path);
+  fail(kUsageError, "there is no subcommand \"{}\"; did you mean `{} {}`?", words[0], path, near);
 }
 
-std::string command_name(const CLI::App& app) {
-  std::string name = "tutti";
-  for (const CLI::App* used : app.get_subcommands()) {
-    name += " " + used->get_name();
-    for (const CLI::App* below : used->get_subcommands()) name += " " + below->get_name();
-  }
-  return name;
+// The subcommand that was given, or the tool itself.
+const CLI::App& command_given(const CLI::App& app) {
+  auto used = app.get_subcommands();
+  return used.empty() ? app : command_given(*used.front());
+}
+
+// What is wrong in the words that belong to no option: `command`'s own, else its subcommand's.
+std::string describe_extras(const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  if (words.empty()) return describe_extras(*command.get_subcommands().front());
+  auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
+  if (option != words.end()) return no_such_option(command, *option);
+  return fmt::format("\"{}\" is one argument too many; `{} --help` explains the usage", words.front(),
+                     path_of(command));
+}
+
+void complain(const CLI::App& app, std::string_view sentence) {
+  fmt::print(stderr, "{}: {}\n", path_of(command_given(app)), sentence);
 }
 
 void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std::vector<std::string> after_dashes) {
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("tutti {}.{}.{}", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR,
                                                 TUTTI_VERSION_PATCH));
-  app.footer(
-      "Examples:\n"
-      "  tutti run -n 4 ./my_program        four local ranks of a program that uses tutti\n"
-      "  tutti bench all_reduce --ranks 4   bandwidth table of four local ranks\n"
-      "  tutti topo                         what tutti sees of this machine\n"
-      "  tutti plan all_reduce --bytes 64M --ranks 8 --explain");
   add_run(app, std::move(after_dashes));
   add_bench(app, arguments);
   add_topo(app);
@@ -84,6 +73,12 @@ void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std:
   app.add_subcommand("options", "List all options (TUTTI_* variables) with meaning and current value")
       ->callback(print_options);
   app.add_subcommand("version", "Print the library's version")->callback(print_version);
+  app.footer(  // last: subcommands that are added later would get it too
+      "Examples:\n"
+      "  tutti run -n 4 ./my_program        four local ranks of a program that uses tutti\n"
+      "  tutti bench all_reduce --ranks 4   bandwidth table of four local ranks\n"
+      "  tutti topo                         what tutti sees of this machine\n"
+      "  tutti plan all_reduce --bytes 64M --ranks 8 --explain");
 }
 
 int run(std::vector<std::string> arguments) {
@@ -96,7 +91,7 @@ int run(std::vector<std::string> arguments) {
       arguments.erase(dashes, arguments.end());
     }
     add_commands(app, arguments, std::move(after_dashes));
-    check_subcommands(app, "tutti", arguments);
+    check_subcommands(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 takes
     app.parse(std::move(arguments));
     return 0;
@@ -104,18 +99,20 @@ int run(std::vector<std::string> arguments) {
     return ended.get_exit_code();
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError&) {
+    complain(app, describe_extras(app));
+    return kUsageError;
   } catch (const CLI::ParseError& wrong) {
-    std::string name = command_name(app);
-    fmt::print(stderr, "{}: {}; `{} --help` explains the usage\n", name, wrong.what(), name);
+    complain(app, fmt::format("{}; `{} --help` explains the usage", wrong.what(), path_of(command_given(app))));
     return kUsageError;
   } catch (const Failure& failure) {
-    fmt::print(stderr, "{}: {}\n", command_name(app), failure.what());
+    complain(app, failure.what());
     return failure.status();
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "{}: out of memory; free memory, or raise the limit (ulimit -v)\n", command_name(app));
+    complain(app, "out of memory; free memory, or raise the limit (ulimit -v)");
     return 1;
   } catch (const std::exception& unexpected) {
-    fmt::print(stderr, "{}: {}\n", command_name(app), unexpected.what());
+    complain(app, unexpected.what());
     return 1;
   }
 }

@@ -11,10 +11,11 @@ namespace tutti::tool {
 namespace {
 
 constexpr const char* kFooter =
-    "Rank 0 reads this process's standard input. The exit status is 0 when every rank exits with 0, else the status\n"
-    "of the first rank that fails (128 + signal number), 124 after --timeout, 126 or 127 when COMMAND cannot be\n"
-    "executed or found. No process of the job outlives it. Under another launcher (mpirun, srun, ...) each `tutti\n"
-    "run` is a job of its own, whose ranks do not see that launcher's variables.\n"
+    "`--` comes before a COMMAND that begins with -. Rank 0 reads this process's standard input. The exit status is\n"
+    "0 when every rank exits with 0, else the status of the first rank that fails (128 + signal number), 124 after\n"
+    "--timeout, 126 or 127 when COMMAND cannot be executed or found. No process of the job outlives it. Under\n"
+    "another launcher (mpirun, srun, ...) each `tutti run` is a job of its own, whose ranks do not see that\n"
+    "launcher's variables.\n"
     "This host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
     "TUTTI_CALIBRATION=off: not at all).\n"
     "\n"
@@ -22,6 +23,15 @@ constexpr const char* kFooter =
     "  tutti run -n 4 ./my_program --size 10\n"
     "  tutti run -n 8 --bind spread -- tutti bench all_reduce -b 1M -e 64M\n"
     "  tutti run -n 2 --env TUTTI_TRANSPORT=tcp --no-prefix python3 train.py";
+
+// CLI11 knows nothing of the command that comes after the options.
+class Usage : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string line = CLI::Formatter::make_usage(app, std::move(name));
+    return line.insert(line.find_last_not_of('\n') + 1, " [--] COMMAND [ARG...]");
+  }
+};
 
 struct RunFlags {
   Job job;
@@ -49,9 +59,7 @@ void run(const CLI::App& command, RunFlags& flags) {
     fail(kUsageError, "no command was given; for example `tutti run -n {} ./my_program`", job.ranks);
   }
   if (!own_dashes && job.command.front().starts_with('-')) {
-    fail(kUsageError,
-         "there is no option {}; `tutti run --help` lists them, and `--` comes before a command that begins with -",
-         job.command.front());
+    fail(kUsageError, "{}", no_such_option(command, job.command.front()));
   }
   check_assignments(job.environment);
   job.tag_lines = flags.tag == "rank" && !flags.no_prefix;
@@ -69,8 +77,7 @@ void run(const CLI::App& command, RunFlags& flags) {
 void add_run(CLI::App& app, std::vector<std::string> after_dashes) {
   auto flags = std::make_shared<RunFlags>();
   flags->after_dashes = std::move(after_dashes);
-  CLI::App* command =
-      app.add_subcommand("run", "Start local ranks of COMMAND: tutti run [OPTIONS] [--] COMMAND [ARGUMENTS...]");
+  CLI::App* command = app.add_subcommand("run", "Start local ranks of COMMAND");
   command->prefix_command();
   command->add_option("-n,--ranks", flags->job.ranks, "Number of ranks")
       ->check(CLI::Range(1, kMaxLocalRanks))
@@ -91,6 +98,7 @@ void add_run(CLI::App& app, std::vector<std::string> after_dashes) {
   command->add_option("--timeout", flags->timeout_s, "End the job after this many seconds (0: never)")
       ->check(CLI::Range(0.0, 1e7))
       ->option_text("SECONDS=0");
+  command->formatter(std::make_shared<Usage>());
   command->footer(kFooter);
   command->callback([command, flags] { run(*command, *flags); });
 }

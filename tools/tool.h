@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,22 @@ inline void require(tutti_status_t status) {
 
 // Measures this host's costs if none are stored, and says so on standard error. For commands that use them.
 void calibrate_if_missing(const char* command);
+
+// ---- Command lines
+
+// A size in bytes; "64K", "256M" and "1GiB" are powers of 1024. Fails with a sentence about `flag` when `text` is none.
+uint64_t parse_size(std::string_view flag, const std::string& text);
+
+// Of `words` the one that `word` is a typing error or the beginning of, "" when none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& words);
+
+// "tutti bench all_reduce"
+std::string path_of(const CLI::App& command);
+
+// The sentence about `word`, which looks like an option and is none of `command`'s.
+std::string no_such_option(const CLI::App& command, std::string_view word);
+
+// ---- Subcommands
 
 // `after_dashes`: the arguments from the first "--" on, which the app itself does not see.
 void add_run(CLI::App& app, std::vector<std::string> after_dashes);

@@ -29,16 +29,20 @@ struct Option {
   int64_t most = 0;
   // Of a text; none: anything. An option whose default is "" also takes "".
   std::array<std::string_view, 4> choices = {};
+  // Of a number: a word for `least`, which is then no quantity.
+  std::string_view least_word = {};
 };
 
+constexpr std::string_view kAutomatic = "automatic";
+constexpr std::string_view kNone = "none";
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 30;
 
 constexpr std::array kOptions = {
-    Option{{"rank", "", "this process's rank, when no launcher says it"}, &Config::rank, -1, kMaxRanks - 1},
-    Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks},
+    Option{{"rank", "", "this process's rank, when no launcher says it"}, &Config::rank, -1, kMaxRanks - 1, {}, kNone},
+    Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks, {}, kNone},
     Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"},
-           &Config::id_fd, -1, 1 << 20},
+           &Config::id_fd, -1, 1 << 20, {}, kNone},
     Option{{"address", "", "host:port where rank 0 listens, for ranks on several hosts"}, &Config::address},
     Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
            &Config::secret_file},
@@ -46,17 +50,23 @@ constexpr std::array kOptions = {
            {"shm", "tcp", "loopback"}},
     Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
            &Config::interface},
-    Option{{"algorithm", "", "run this algorithm; empty: the planner chooses"}, &Config::algorithm},
-    Option{{"channels", "", "parallel channels of a plan; 0: the planner chooses"}, &Config::channels, 0, 64},
-    Option{{"slice_bytes", "bytes", "size of one pipelined piece; 0: the planner chooses"},
-           &Config::slice_bytes, 0, 1 << 28},
+    Option{{"algorithm", "",
+            "run this algorithm: direct_one_shot, direct_two_shot, recursive_doubling, double_binary_tree or ring; "
+            "empty: the planner chooses"},
+           &Config::algorithm},
+    Option{{"channels", "", "parallel channels of a plan; automatic: the planner chooses"},
+           &Config::channels, 0, 64, {}, kAutomatic},
+    Option{{"slice_bytes", "bytes", "size of one pipelined piece; automatic: the planner chooses"},
+           &Config::slice_bytes, 0, 1 << 28, {}, kAutomatic},
     Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
     Option{{"plan_file", "", "run the Plan in this file instead of choosing one"}, &Config::plan_file},
-    Option{{"spin_us", "us", "how long a wait spins; -1: as long as a wake-up takes, 0 with more ranks than cores"},
-           &Config::spin_us, -1, 1'000'000},
-    Option{{"yield_us", "us", "how long a wait yields before it sleeps; -1: ten wake-ups for each rank of the core"},
-           &Config::yield_us, -1, 1'000'000},
+    Option{{"spin_us", "us",
+            "how long a wait spins; automatic: as long as a wake-up takes, 0 with more ranks than cores"},
+           &Config::spin_us, -1, 1'000'000, {}, kAutomatic},
+    Option{{"yield_us", "us",
+            "how long a wait yields before it sleeps; automatic: ten wake-ups for each rank of the core"},
+           &Config::yield_us, -1, 1'000'000, {}, kAutomatic},
     Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"},
            &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
     Option{{"timeout_ms", "ms", "deadline of one call"}, &Config::timeout_ms, 1, kMaxTimeoutMs},
@@ -99,7 +109,9 @@ std::span<const std::string_view> choices_of(const Option& option) {
 
 std::string describe_accepted(const Option& option) {
   if (std::holds_alternative<NumberField>(option.field)) {
-    return fmt::format("a whole number from {} to {}", option.least, option.most);
+    if (option.least_word.empty()) return fmt::format("a whole number from {} to {}", option.least, option.most);
+    return fmt::format("{} ({}) or a whole number from {} to {}", option.least_word, option.least, option.least + 1,
+                       option.most);
   }
   auto choices = choices_of(option);
   if (choices.empty()) return "any text";
@@ -112,7 +124,8 @@ Status refuse(const Option& option, std::string_view text) {
 }
 
 Status set_number(Config& config, const Option& option, std::string_view text) {
-  auto number = parse_number(text);
+  bool is_word = !text.empty() && text == option.least_word;
+  auto number = is_word ? option.least : parse_number(text);
   if (!number || *number < option.least || *number > option.most) return refuse(option, text);
   config.*std::get<NumberField>(option.field) = *number;
   return {};
@@ -185,7 +198,10 @@ std::span<const OptionInfo> options() {
 std::string value_of(const Config& config, std::string_view name) {
   const Option* option = find_option(name);
   TUTTI_CHECK(option != nullptr);
-  if (auto* number = std::get_if<NumberField>(&option->field)) return fmt::format("{}", config.**number);
+  if (auto* number = std::get_if<NumberField>(&option->field)) {
+    bool is_word = !option->least_word.empty() && config.**number == option->least;
+    return is_word ? std::string(option->least_word) : fmt::format("{}", config.**number);
+  }
   return config.*std::get<TextField>(option->field);
 }
 

@@ -9,15 +9,21 @@
 namespace tutti {
 namespace {
 
+// Words such as "automatic" have no unit.
+std::string with_unit(const std::string& value, std::string_view unit) {
+  if (value.empty()) return "\"\"";
+  bool is_number = value.find_first_not_of("0123456789") == value.npos;
+  return is_number && !unit.empty() ? fmt::format("{} {}", value, unit) : value;
+}
+
 Status options_text(char** text) {
   Config config = TUTTI_TRY(Config::from_environment());
   const Config defaults;
   std::string lines;
   for (const OptionInfo& option : options()) {
-    std::string value = value_of(config, option.name), usual = value_of(defaults, option.name);
-    std::string unit = option.unit.empty() ? "" : fmt::format(" {}", option.unit);
-    lines += fmt::format("{:<28} {}{} (default {}{}): {}\n", variable_name(option.name), value.empty() ? "\"\"" : value,
-                         unit, usual.empty() ? "\"\"" : usual, unit, option.meaning);
+    lines += fmt::format("{:<28} {} (default {}): {}\n", variable_name(option.name),
+                         with_unit(value_of(config, option.name), option.unit),
+                         with_unit(value_of(defaults, option.name), option.unit), option.meaning);
   }
   return give_text(lines, text);
 }

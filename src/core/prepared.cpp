@@ -73,9 +73,10 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
 
 Result<Plan> read_plan_file(const std::string& path, int slots) {
   auto plan = parse_plan(TUTTI_TRY(read_text_file(path)));
-  if (!plan.ok()) return std::move(plan).status().within(path);
-  TUTTI_TRY(prove(*plan, slots).within(fmt::format("{} is no valid plan", path)));
-  return plan;
+  Status status = plan.ok() ? prove(*plan, slots) : plan.status();
+  if (status.ok()) return plan;
+  return error(status.code(), "{} is no valid plan: {}; correct the file, docs/plans.md has its format", path,
+               status.message());
 }
 
 }  // namespace tutti

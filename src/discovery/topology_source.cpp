@@ -23,18 +23,20 @@ Result<Topology> described_by(std::string_view text, int nranks) {
   std::string format = TUTTI_TRY(document_format(text));
   if (format == "tutti.inventory") return hosted(parse_inventory(text), nranks);
   if (format == "tutti.machine") return hosted(inventory_of_machine(text), nranks);
-  Topology topology = TUTTI_TRY(parse_topology(text));  // also says what is wrong with any other format
-  if (nranks != 0 && nranks != topology.nranks()) {
-    return error(Code::kInvalidArgument, "it has {} ranks, not {}; leave out the number of ranks", topology.nranks(),
-                 nranks);
-  }
-  return topology;
+  return parse_topology(text);  // also says what is wrong with any other format
 }
 
 Result<Topology> described_by_file(const std::string& file, int nranks) {
   std::string text = TUTTI_TRY(read_text_file(file));
   Result<Topology> topology = described_by(text, nranks);
-  if (!topology.ok()) return std::move(topology).status().within(file);
+  if (!topology.ok()) {
+    return error(topology.status().code(), "{}: {}; correct the file, docs/topology.md has its format", file,
+                 topology.status().message());
+  }
+  if (nranks != 0 && nranks != topology->nranks()) {
+    return error(Code::kInvalidArgument, "{}: it has {} ranks, not {}; leave out the number of ranks", file,
+                 topology->nranks(), nranks);
+  }
   return topology;
 }
 

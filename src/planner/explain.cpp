@@ -9,6 +9,9 @@
 namespace tutti {
 namespace {
 
+// A communicator of one rank copies, and asks for no Plan.
+constexpr std::string_view kAlone = "one rank has nobody to exchange with; --ranks N plans for more";
+
 uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
   unsigned __int128 rate = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, ns);
   return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
@@ -56,10 +59,11 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
       fmt::format("{} of {} ({} {}), {}, {} on {}\n", name_of(request.collective), bytes_text(request.size_bytes()),
                   request.count, name_of(request.datatype), name_of(request.op),
                   count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
+  if (topology.nranks() == 1) return text + fmt::format("  choice     copy: {}\n", kAlone);
   text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(shape.algorithm)->summary);
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
   text += fmt::format(
-      "  predicted  {} ({}){}\n", time_text(choice.predicted_ns),
+      "  predicted  {}, algbw {}{}\n", time_text(choice.predicted_ns),
       rate_text(bytes_per_s(class_bytes, choice.predicted_ns)),
       class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
   text += fmt::format("  shape      {}\n", shape_text(shape));
@@ -72,8 +76,9 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
 std::string to_json(const Topology& topology, const Request& request, const Choice& choice,
                     const ExplainOptions& options) {
   using Json = nlohmann::ordered_json;
+  bool alone = topology.nranks() == 1;
   Json candidates = Json::array();
-  for (const Candidate& candidate : choice.candidates) {
+  for (const Candidate& candidate : alone ? std::vector<Candidate>() : choice.candidates) {
     Json entry = {{"algorithm", candidate.algorithm}, {"admitted", candidate.admitted}};
     if (candidate.admitted) entry["predicted_ns"] = candidate.predicted_ns;
     entry["reason"] = candidate.reason;
@@ -90,11 +95,11 @@ std::string to_json(const Topology& topology, const Request& request, const Choi
                {"size_class_bytes", size_class_bytes(request.size_bytes())},
                {"nranks", topology.nranks()},
                {"hosts", topology.hosts.size()},
-               {"algorithm", choice.plan.shape().algorithm},
-               {"predicted_ns", choice.predicted_ns},
-               {"reason", choice.reason},
+               {"algorithm", alone ? "copy" : choice.plan.shape().algorithm},
+               {"predicted_ns", alone ? 0 : choice.predicted_ns},
+               {"reason", alone ? std::string(kAlone) : choice.reason},
                {"candidates", std::move(candidates)},
-               {"plan", Json::parse(to_json(choice.plan, options.steps))}};
+               {"plan", alone ? Json() : Json::parse(to_json(choice.plan, options.steps))}};
   return json.dump(2) + "\n";
 }
 

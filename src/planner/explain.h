@@ -1,4 +1,4 @@
-// A Choice in words and as JSON.
+// A Choice in words and as JSON. For one rank both say that there is nothing to choose: it copies.
 #pragma once
 
 #include <string>

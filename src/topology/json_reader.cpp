@@ -201,7 +201,7 @@ void JsonReader::finish() {
   for (const JsonValue& member : json_.items) {
     if (std::find(names_.begin(), names_.end(), member.name) == names_.end()) {
       auto near = nearest(member.name, names_);
-      std::string hint = near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near);
+      std::string hint = near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near);
       return refuse_at(member, member.name, "is no field of this format" + hint);
     }
     if (json_.member(member.name) != &member) return refuse_at(member, member.name, "is there twice");

@@ -41,7 +41,11 @@ std::string cache_text(const Cache& cache) {
 std::string nic_text(const Nic& nic) {
   std::string text = fmt::format("nic {}: {}", nic.name, nic.up ? "up" : "down");
   if (nic.loopback) text += ", loopback";
-  if (nic.speed_mbps != 0) text += fmt::format(", {:g} Gbit/s", static_cast<double>(nic.speed_mbps) / 1000);
+  if (nic.speed_mbps != 0) {
+    text += fmt::format(", {:g} Gbit/s", static_cast<double>(nic.speed_mbps) / 1000);
+  } else if (!nic.loopback) {
+    text += ", speed unknown";
+  }
   if (nic.mtu != 0) text += fmt::format(", mtu {}", nic.mtu);
   if (!nic.pci_address.empty()) text += fmt::format(", pci {}", nic.pci_address);
   if (nic.numa_node >= 0) text += fmt::format(", numa {}", nic.numa_node);

@@ -15,18 +15,19 @@ struct Range {
   std::string name;
   int64_t least;
   int64_t most;
+  std::string least_word = "";
 };
 // Stated here a second time on purpose: the table in config.cpp must not change by accident.
 const std::vector<Range> kRanges = {
-    {"rank", -1, (1 << 20) - 1},
-    {"size", -1, 1 << 20},
-    {"id_fd", -1, 1 << 20},
-    {"channels", 0, 64},
-    {"slice_bytes", 0, 1 << 28},
+    {"rank", -1, (1 << 20) - 1, "none"},
+    {"size", -1, 1 << 20, "none"},
+    {"id_fd", -1, 1 << 20, "none"},
+    {"channels", 0, 64, "automatic"},
+    {"slice_bytes", 0, 1 << 28, "automatic"},
     {"slot_bytes", 4096, 1 << 28},
     {"slots", 2, 64},
-    {"spin_us", -1, 1'000'000},
-    {"yield_us", -1, 1'000'000},
+    {"spin_us", -1, 1'000'000, "automatic"},
+    {"yield_us", -1, 1'000'000, "automatic"},
     {"bootstrap_timeout_ms", 1, 2'592'000'000},
     {"timeout_ms", 1, 2'592'000'000},
 };
@@ -47,7 +48,8 @@ TEST_CASE("every number is accepted on its bounds and refused beyond them") {
     Config config;
     for (int64_t inside : {range.least, range.most}) {
       REQUIRE(config.set(range.name, std::to_string(inside)).ok());
-      CHECK(value_of(config, range.name) == std::to_string(inside));
+      CHECK(value_of(config, range.name) ==
+            (inside == range.least && !range.least_word.empty() ? range.least_word : std::to_string(inside)));
     }
     const Config before = config;
     for (int64_t outside : {range.least - 1, range.most + 1}) {
@@ -56,6 +58,19 @@ TEST_CASE("every number is accepted on its bounds and refused beyond them") {
                                Contains(std::to_string(range.most)) && Contains("'" + std::to_string(outside) + "'"));
     }
     CHECK(config == before);
+  }
+}
+
+TEST_CASE("a number that stands for none or automatic is shown and taken as this word, and no other number is") {
+  for (const auto& range : kRanges) {
+    INFO(range.name);
+    Config config;
+    REQUIRE(config.set(range.name, std::to_string(range.most)).ok());
+    for (const char* word : {"none", "automatic"}) {
+      CHECK(config.set(range.name, word).ok() == (range.least_word == word));
+    }
+    CHECK((config == Config()) == !range.least_word.empty());
+    CHECK((accepted_values(range.name).find(range.least_word + " (") == 0) == !range.least_word.empty());
   }
 }
 

@@ -75,7 +75,11 @@ case $which in
     ;;
   torchrun)
     need torchrun
-    for n in 2 4; do expect $n torchrun torchrun --no-python --nproc-per-node $n "$program" $n; done
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"' EXIT
+    for n in 2 4; do  # without --log-dir each leaves a folder in /tmp
+      expect $n torchrun torchrun --log-dir "$dir" --no-python --nproc-per-node $n "$program" $n
+    done
     ;;
   slurm)
     need srun

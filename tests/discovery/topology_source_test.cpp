@@ -56,8 +56,11 @@ TEST_CASE("a file that does not fit is refused with its name, line and reason") 
     REQUIRE(write_text_file(file, text).ok());
     CHECK(refusal(quiet(), file, nranks) == file + ": " + reason);
   };
-  expect("{}", 0, "line 1: the document must have \"format\": \"tutti.topology\"");
-  expect("{\n\"format\": \"recipe\"}", 0, "line 2: format must have \"format\": \"tutti.topology\"");
+  const std::string remedy = "; correct the file, docs/topology.md has its format";
+  expect("{}", 0, "line 1: the document must have \"format\": \"tutti.topology\"" + remedy);
+  expect("{\n\"format\": \"recipe\"}", 0, "line 2: format must have \"format\": \"tutti.topology\"" + remedy);
+  expect("{\n\"format\": \"tutti.inventory\", \"version\": 1, \"hostnam\": \"a\"}", 0,
+         "line 2: hostnam is no field of this format (did you mean \"hostname\"?)" + remedy);
   expect(to_json(single_host(Inventory(), 2)), 3, "it has 2 ranks, not 3; leave out the number of ranks");
   CHECK_THAT(refusal(quiet(), scratch.path("absent.json"), 0), Catch::Contains("absent.json: No such file"));
   CHECK_THAT(refusal(quiet(), "", -1), Catch::Contains("from 0 to 1048576, not -1"));

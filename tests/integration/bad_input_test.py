@@ -163,7 +163,8 @@ class PlanFile(job.JobTest):
                 self.assertIn(algorithm, path)
 
     def test_that_is_no_json_is_refused_with_the_line(self):
-        self.check_refused('{\n  "format": "tutti.plan",\n  oops\n}\n', r"plan\.json: line 3: ")
+        self.check_refused('{\n  "format": "tutti.plan",\n  oops\n}\n',
+                           r"plan\.json is no valid plan: line 3: .*; correct the file, ")
 
     def test_that_is_empty_is_refused(self):
         self.check_refused("", r"plan\.json")
@@ -204,7 +205,7 @@ class PlanFile(job.JobTest):
                     step["sources"] = step["sources"][:1]  # this rank's own contribution is left out
         for end in self.run_plan(2, json.dumps(plan)):
             self.assertEqual(end.status, 1, end)
-            self.check_sentence(end.err, r"lacks the contribution of rank \d")
+            self.check_sentence(end.err, r"lacks the contribution of rank \d.*; correct the file, docs/plans\.md")
 
 
 @unittest.skipIf(job.SANITIZED, "sanitizers need more address space than any limit on it")

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 
 #include "planner/explain.h"
@@ -226,6 +227,14 @@ TEST_CASE("16-bit floats are rounded once unless the user wants otherwise") {
   CHECK(must_choose(test::make_topology(1, 200), request).candidates.front().admitted);
 }
 
+TEST_CASE("the option algorithm names every one that there is") {
+  auto all = options();
+  auto option = std::find_if(all.begin(), all.end(), [](auto& each) { return each.name == "algorithm"; });
+  REQUIRE(option != all.end());
+  std::string meaning(option->meaning);
+  for (const Algorithm* each : algorithms()) CHECK_THAT(meaning, Contains(std::string(each->name)));
+}
+
 TEST_CASE("the reason names the runner-up and what bounds the time") {
   Choice choice = must_choose(test::make_topology(1, 8), bytes(64));
   CHECK_THAT(choice.reason,
@@ -266,6 +275,27 @@ TEST_CASE("explanations name the choice, its shape and every candidate") {
                        Contains("put output[7] -> rank 0 (into output[7]), lag 1"));
   std::string json = to_json(topology, request, choice, {});
   CHECK_THAT(json, Contains("\"format\": \"tutti.choice\"") && Contains("\"predicted_ns\"") && !Contains("\"parts\""));
+}
+
+TEST_CASE("explanations say that the predicted rate is algbw, a rank's bytes per time") {
+  Topology topology = test::make_topology(1, 8);
+  Choice choice = must_choose(topology, bytes(1'000'000));
+  choice.predicted_ns = 500'000;
+  CHECK_THAT(to_text(topology, bytes(1'000'000), choice, {}),
+             Contains("predicted  500 us, algbw 2.1 GB/s for its size class, 1 MiB\n"));
+}
+
+TEST_CASE("explanations for one rank say that it copies") {
+  Topology topology = test::make_topology(1, 1);
+  Choice choice = must_choose(topology, bytes(1 << 20));
+  std::string text = to_text(topology, bytes(1 << 20), choice, {.candidates = true, .steps = true});
+  CHECK_THAT(text, Contains("1 rank on 1 host\n  choice     copy: one rank has nobody to exchange with; --ranks N"));
+  std::string json = to_json(topology, bytes(1 << 20), choice, {.candidates = true, .steps = true});
+  CHECK_THAT(json, Contains("\"algorithm\": \"copy\"") && Contains("\"predicted_ns\": 0,") &&
+                       Contains("\"candidates\": []") && Contains("\"plan\": null"));
+  for (const Algorithm* algorithm : algorithms()) {
+    CHECK_THAT(text + json, !Contains(std::string(algorithm->name)));
+  }
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ class Bench(ToolTest):
             self.assertAlmostEqual(placement["busbw_gbps"], placement["algbw_gbps"])  # 2(n - 1)/n is 1
         self.assertEqual((len(result["ranks"]), result["out_of_bounds"]), (2, 0))
 
+    def test_says_what_to_do_where_json_cannot_be_written(self):
+        for path, reason in (("/no/such/x", "No such file or directory"), ("/dev/full", "No space left on device")):
+            done = self.bench("-e", 8, "--json", path, *QUICK)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr, f"tutti bench all_reduce: cannot write {path}: {reason}; name another file "
+                                          "with --json, where there is room and this user may write\n")
+
     def test_can_measure_one_placement_blocking_and_unchecked(self):
         done = self.bench("--ranks", 2, "-b", 64, "-e", 64, "--placement", "in", "-z", 1, "-c", 0, "-a", 3, *QUICK)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -85,10 +92,26 @@ class Bench(ToolTest):
 
     def test_refuses_wrong_flags_with_one_sentence(self):
         for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"],
-                          ["-f", 1], ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"]):
+                          ["-f", 1], ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"],
+                          ["--transport", "udp"], ["-z", 2], ["-f", 2, "-i", "1K"], ["-i", 0], ["-f", 1, "-i", 0]):
             done = self.bench("--ranks", 2, *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_takes_a_step_in_bytes_with_a_factor_of_one_as_nccl_tests_does(self):
+        done = self.bench("-b", 4, "-e", 12, "-i", 4, "-f", 1, *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([int(row[1]) for row in self.rows(done.stdout)], [1, 2, 3])
+
+    def test_says_once_what_every_rank_finds(self):
+        done = self.bench("--ranks", 3, "--algorithm", "rong", *QUICK)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr,
+                         'tutti bench all_reduce: no algorithm is called "rong"; did you mean "ring"?\n')
+        self.environment["TUTTI_PLAN_FILE"] = "/no/such/plan.json"
+        done = self.bench("--ranks", 3, *QUICK)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^tutti bench all_reduce: cannot open /no/such/plan\.json: .*\n$")
 
     def test_says_which_collectives_there_are_not(self):
         self.assertIn("did you mean `tutti bench all_reduce`?", self.tutti("bench", "all_reduse").stderr)

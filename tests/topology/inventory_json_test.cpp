@@ -91,7 +91,7 @@ TEST_CASE("a wrong type or range has line, field and reason") {
 
 TEST_CASE("a misspelt field is refused with the nearest name") {
   CHECK(refusal(document("\"cpu\": {\"core\": 4}")) ==
-        "line 4: cpu.core is no field of this format; did you mean \"cores\"?");
+        "line 4: cpu.core is no field of this format (did you mean \"cores\"?)");
 }
 
 TEST_CASE("a field that is there twice is refused") {

@@ -40,6 +40,14 @@ TEST_CASE("the tree shows hosts, ranks and links with figures and their origin")
   }
 }
 
+TEST_CASE("a network interface that does not tell its speed is said not to") {
+  Inventory host = samples::host("a");
+  host.nics = {{.name = "lo", .mtu = 65536, .up = true, .loopback = true}, {.name = "eth7", .mtu = 1500, .up = true}};
+  std::string tree = to_tree(host);
+  CHECK(tree.find("nic lo: up, loopback, mtu 65536\n") != std::string::npos);
+  CHECK(tree.find("nic eth7: up, speed unknown, mtu 1500\n") != std::string::npos);
+}
+
 TEST_CASE("many like ranks are one line") {
   std::string tree = to_tree(single_host(samples::host("a"), 100));
   CHECK(tree.find("ranks 0-99: 100 processes") != std::string::npos);

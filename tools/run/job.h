@@ -22,6 +22,9 @@ struct Job {
   std::vector<std::string> command;      // the program (looked up in PATH) and its arguments
   std::vector<std::string> environment;  // "NAME=VALUE", added to this process's environment
   bool tag_lines = true;                 // "[3] " before every line of rank 3
+  // The ranks are of this tool and say themselves why they fail: what several say alike is passed on once, and the
+  // launcher adds nothing.
+  bool ranks_explain = false;
   bool bind = false;                     // give each rank its share of the cores this process may use
   int64_t grace_ms = 3000;               // between SIGTERM and SIGKILL when the job is ended
   int64_t timeout_ms = 0;                // end the job after this long; 0: never

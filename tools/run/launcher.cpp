@@ -144,17 +144,17 @@ class Launcher {
     std::vector<RankOutput> outputs(job_.ranks);
     for (int rank = 0; rank < job_.ranks; ++rank) {
       std::string tag = job_.tag_lines ? fmt::format("[{}] ", rank) : "";
-      outputs[rank].standard_output = open_pipe(tag, output_);
-      outputs[rank].standard_error = open_pipe(tag, error_);
+      outputs[rank].standard_output = open_pipe(rank, tag, output_, nullptr);
+      outputs[rank].standard_error = open_pipe(rank, tag, error_, job_.ranks_explain ? &said_ : nullptr);
     }
     return outputs;
   }
 
-  Fd open_pipe(const std::string& tag, OutputQueue& to) {
+  Fd open_pipe(int rank, const std::string& tag, OutputQueue& to, SaidBefore* said) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) fail_for_system("make a pipe");
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    streams_.emplace_back(Fd(ends[0]), tag, to);
+    streams_.emplace_back(rank, Fd(ends[0]), tag, to, said);
     return Fd(ends[1]);
   }
 
@@ -288,6 +288,7 @@ class Launcher {
     for (int stream : {2 * rank, 2 * rank + 1}) streams_[stream].drain();
     ++exited_;
     if (shell_status(wait_status) != 0) {
+      if (job_.ranks_explain && WIFEXITED(wait_status)) return end_job(WEXITSTATUS(wait_status), "");
       int left = job_.ranks - exited_;
       std::string rest = left == 0   ? ""
                          : left == 1 ? "; ending the other rank"
@@ -299,11 +300,11 @@ class Launcher {
     }
   }
 
-  // The first reason counts: what follows is its consequence.
+  // The first reason counts: what follows is its consequence. An empty sentence: a rank has said it.
   void end_job(int status, const std::string& sentence) {
     if (!status_) {
       status_ = status;
-      say(sentence);
+      if (!sentence.empty()) say(sentence);
     }
     end_processes();
   }
@@ -323,6 +324,7 @@ class Launcher {
   const Job& job_;
   OutputQueue output_{STDOUT_FILENO};
   OutputQueue error_{STDERR_FILENO};
+  SaidBefore said_;
   std::vector<RankStream> streams_;  // rank r's output at 2r, its error at 2r + 1
   std::vector<int> pids_ = std::vector<int>(job_.ranks);
   std::vector<pollfd> watched_;

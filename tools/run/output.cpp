@@ -41,6 +41,13 @@ void OutputQueue::write_all() {
   }
 }
 
+bool SaidBefore::by_another(int rank, std::string_view line) {
+  auto found = first_.find(line);
+  if (found != first_.end()) return found->second != rank;
+  if (first_.size() < kMostLines) first_.emplace(line, rank);
+  return false;
+}
+
 bool RankStream::read_some() {
   std::array<char, 64 * 1024> piece;
   ssize_t size = ::read(pipe_.get(), piece.data(), piece.size());
@@ -64,9 +71,11 @@ void RankStream::close() {
 
 void RankStream::pass_on(std::string_view text) {
   for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-    to_->add(tag_);
-    to_->add(line_);
-    to_->add(text.substr(0, end + 1));
+    line_.append(text.substr(0, end + 1));
+    if (said_ == nullptr || !said_->by_another(rank_, line_)) {
+      to_->add(tag_);
+      to_->add(line_);
+    }
     line_.clear();
   }
   line_.append(text);

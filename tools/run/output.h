@@ -1,6 +1,8 @@
 // From the ranks' pipes to this process's standard output and error, in whole lines.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -36,11 +38,24 @@ class OutputQueue {
   bool broken_ = false;
 };
 
+// Lines of all ranks, to tell which of them another rank has written before.
+class SaidBefore {
+ public:
+  // Remembers who was the first to write `line`; returns whether that was another rank.
+  bool by_another(int rank, std::string_view line);
+
+ private:
+  static constexpr size_t kMostLines = 1000;
+
+  std::map<std::string, int, std::less<>> first_;
+};
+
 // One rank's standard output or error: the read end of its pipe, and the line that is not complete yet.
 class RankStream {
  public:
-  // `tag` begins every line.
-  RankStream(Fd pipe, std::string tag, OutputQueue& to) : pipe_(std::move(pipe)), tag_(std::move(tag)), to_(&to) {}
+  // `tag` begins every line. With `said` a line that another rank has written before is left out.
+  RankStream(int rank, Fd pipe, std::string tag, OutputQueue& to, SaidBefore* said)
+      : rank_(rank), pipe_(std::move(pipe)), tag_(std::move(tag)), to_(&to), said_(said) {}
 
   int fd() const { return pipe_.get(); }
   bool open() const { return bool(pipe_); }
@@ -61,9 +76,11 @@ class RankStream {
 
   void pass_on(std::string_view text);
 
+  int rank_;
   Fd pipe_;
   std::string tag_;
   OutputQueue* to_;
+  SaidBefore* said_;
   std::string line_;
 };
 

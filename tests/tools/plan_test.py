@@ -1,0 +1,69 @@
+"""`tutti plan`: what it says of a call, and that it says what is wrong."""
+
+import json
+import os
+import tempfile
+
+import harness
+from harness import ToolTest
+
+
+class Plan(ToolTest):
+    def plan(self, *arguments):
+        return self.tutti("plan", "all_reduce", *arguments)
+
+    def test_of_one_rank_is_a_copy_as_in_the_benchmark(self):
+        for arguments in ((), ("-n", 1, "--explain", "--steps"), ("-n", 1, "--algorithm", "ring")):
+            done = self.plan(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(done.stdout, "all_reduce of 1 MiB (262144 float32), sum, 1 rank on 1 host\n"
+                                          "  choice     copy: one rank has nobody to exchange with; --ranks N plans "
+                                          "for more\n")
+        choice = json.loads(self.plan("--json", "--steps").stdout)
+        self.assertEqual((choice["algorithm"], choice["candidates"], choice["plan"]), ("copy", [], None))
+
+    def test_says_which_rate_it_predicts(self):
+        self.assertRegex(self.plan("-n", 4).stdout, r"\n  predicted  [\d.]+ us, algbw [\d.]+ GB/s\n")
+
+    def test_as_json_holds_a_plan_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "plan.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(json.loads(self.plan("-n", 3, "--json", "--steps").stdout)["plan"], file)
+            done = self.plan("--validate", path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(" is a valid plan: all_reduce by ", done.stdout)
+        self.assertNotIn("parts", json.loads(self.plan("-n", 3, "--json").stdout)["plan"])
+
+    def test_rounds_down_to_whole_elements_as_the_benchmark_does_and_says_so(self):
+        done = self.plan("-n", 2, "-b", 7)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stderr, "tutti plan: 7 bytes are no whole number of float32; planning for 4 bytes\n")
+        self.assertIn("all_reduce of 4 B (1 float32)", done.stdout)
+        done = self.plan("-n", 2, "-b", 7, "-d", "int8")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_of_a_file_that_is_not_right_says_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file.json")
+            for flag, text, reason, document in (("--topology", "{", "line 1: ", "docs/topology.md"),
+                                                 ("--topology", '{"format": "tutti.plan"}', "line 1: ", "topology.md"),
+                                                 ("--validate", "nonsense", "no valid plan: line 1: ", "docs/plans.md"),
+                                                 ("--validate", "[]", "no valid plan: line 1: ", "docs/plans.md")):
+                with self.subTest(flag=flag, text=text):
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                    done = self.plan("-n", 2, flag, path)
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertRegex(done.stderr, rf"^tutti plan: {path}.*{reason}.*; correct the file, .*{document} "
+                                                  r"has its format\n$")
+
+    def test_of_a_collective_that_is_not_there_says_which_there_are(self):
+        done = self.tutti("plan", "all_redcue")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr,
+                         'tutti plan: there is no collective "all_redcue" to plan for; there is all_reduce\n')
+
+
+if __name__ == "__main__":
+    harness.main()
