@@ -32,10 +32,10 @@ uint64_t cache_bytes(const Inventory& host, int level) {
 }
 
 const Cache& last_level(const Inventory& host) {
-  static const Cache kNone;
+  static const Cache none;
   auto smaller = [](const Cache& a, const Cache& b) { return a.size_bytes < b.size_bytes; };
   auto largest = std::max_element(host.caches.begin(), host.caches.end(), smaller);
-  return largest == host.caches.end() ? kNone : *largest;
+  return largest == host.caches.end() ? none : *largest;
 }
 
 // Sizes of the buffers that are measured on: larger than the caches, and a small part of the memory that there is.

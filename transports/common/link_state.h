@@ -14,6 +14,8 @@ class LinkState {
 
   int peer() const { return place_.peer; }
   int rank() const { return place_.rank; }
+  // Of two ranks the higher one dials and the lower one accepts.
+  bool dials() const { return place_.rank > place_.peer; }
 
   // Owner thread. Ok while the Link works; otherwise its first error, the same ever after.
   bool ok() const { return failure_.ok() && !aborted_.load(std::memory_order_acquire); }

@@ -42,11 +42,13 @@ Result<Progress> ShmLink::step(std::span<const std::byte> peer_address) {
     return Progress::kMoved;
   }
   if (meeting_ == nullptr) {
-    Progress found = TUTTI_TRY(find_peer());
-    return found == Progress::kDone ? Progress::kMoved : found;
+    Progress found = TUTTI_TRY(connector_->advance());
+    if (found != Progress::kDone) return found;
+    meeting_ = std::make_unique<Meeting>(connector_->take(), *bell_);
+    return Progress::kMoved;
   }
   auto met = meeting_->advance();
-  if (!met.ok() && accepts() && met.status().code() == Code::kRemote) {
+  if (!met.ok() && connector_->accepts() && met.status().code() == Code::kRemote) {
     // It stems from an earlier attempt that the peer has given up since: the next one counts.
     lost_meeting_ = met.status().message();
     meeting_.reset();
@@ -57,44 +59,30 @@ Result<Progress> ShmLink::step(std::span<const std::byte> peer_address) {
 }
 
 Status ShmLink::start(std::span<const std::byte> peer_address) {
-  if (!accepts()) {
+  std::unique_ptr<Dialer> dialer;
+  if (state_.dials()) {
     const DialTarget candidate = candidate_of(TUTTI_TRY(parse_shm_address(peer_address)));
-    dialer_ = std::make_unique<Dialer>(shared_.identity, peer(), std::vector{candidate}, check_same_user);
+    dialer = std::make_unique<Dialer>(shared_.identity, peer(), std::vector{candidate}, check_same_user);
   }
+  connector_ = std::make_unique<Connector>(peer(), *shared_.acceptor, std::move(dialer));
   bell_ = TUTTI_TRY(ShmBell::create());
   shared_.bells.set(peer(), std::shared_ptr<Doorbell>(bell_, bell_->doorbell.get()));
   return {};
-}
-
-Result<Progress> ShmLink::find_peer() {
-  Fd found;
-  Progress progress = Progress::kBlocked;
-  if (accepts()) {
-    progress = TUTTI_TRY(shared_.acceptor->advance());
-    found = shared_.acceptor->take(peer());
-  } else {
-    progress = TUTTI_TRY(dialer_->advance());
-    if (progress == Progress::kDone) found = dialer_->take();
-  }
-  if (!found) return progress;
-  dialer_.reset();
-  meeting_ = std::make_unique<Meeting>(std::move(found), *bell_);
-  return Progress::kDone;
 }
 
 void ShmLink::become_link() {
   peer_ = meeting_->take_peer();
   channel_ = meeting_->take_channel();
   meeting_.reset();
+  connector_.reset();
   bell_->page_fd.reset();
   writer_.set_bell(peer_.bell());
   published_.store(channel_.get());
 }
 
 std::string ShmLink::connect_report() const {
-  if (dialer_ != nullptr) return dialer_->report();
-  if (!accepts() || channel_ != nullptr) return {};
-  std::string report = shared_.acceptor->report();
+  if (connector_ == nullptr) return {};
+  std::string report = connector_->report();
   if (lost_meeting_.empty()) return report;
   return fmt::format("{}{}a meeting broke off: {}", report, report.empty() ? "" : "; ", lost_meeting_);
 }
@@ -185,10 +173,8 @@ void ShmLink::arm(WaitSet& waits) {
     channel_->watch(waits);
   } else if (meeting_ != nullptr) {
     meeting_->watch(waits);
-  } else if (dialer_ != nullptr) {
-    dialer_->watch(waits);
   } else {
-    shared_.acceptor->watch(waits);
+    connector_->watch(waits);
   }
 }
 

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/common/acceptor.h"
-#include "transports/common/dialer.h"
+#include "transports/common/connector.h"
 #include "transports/common/export_table.h"
 #include "transports/common/link_state.h"
 #include "transports/common/mapped.h"
@@ -50,11 +49,8 @@ class ShmLink final : public Link {
   void abort() noexcept override;
 
  private:
-  bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
   Result<Progress> step(std::span<const std::byte> peer_address);
   Status start(std::span<const std::byte> peer_address);
-  // A step towards meeting_.
-  Result<Progress> find_peer();
   void become_link();
   // Reads what the peer has sent; false when there is nothing.
   Result<bool> read_note();
@@ -68,8 +64,8 @@ class ShmLink final : public Link {
   RemoteTable remote_;
   std::shared_ptr<ShmBell> bell_;              // also held by the rank's BellRow
   ShmPeer peer_;
-  std::unique_ptr<Dialer> dialer_;             // of the end that connects, until it has found the peer
-  std::unique_ptr<Meeting> meeting_;           // from then until connected
+  std::unique_ptr<Connector> connector_;       // until connected
+  std::unique_ptr<Meeting> meeting_;           // from when the connection is there until connected
   std::string lost_meeting_;                   // why an earlier one ended; "" if none did
   std::unique_ptr<SideChannel> channel_;       // null until connected
   std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread

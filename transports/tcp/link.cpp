@@ -21,7 +21,8 @@ void set_option(int socket, int level, int option, int value) {
 
 void tune(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanished is noticed within half a minute even when nothing is being sent.
+  // A host that vanished is noticed within half a minute even when nothing is being sent. While something is, the
+  // call's deadline has to do: TCP_USER_TIMEOUT would also cut off a peer that is busy elsewhere and does not read.
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
@@ -85,25 +86,18 @@ Result<Progress> TcpLink::step(std::span<const std::byte> peer_address) {
     TUTTI_TRY(start(peer_address));
     return Progress::kMoved;
   }
-  Fd found;
-  Progress progress = Progress::kBlocked;
-  if (accepts()) {
-    progress = TUTTI_TRY(shared_.acceptor->advance());
-    found = shared_.acceptor->take(peer());
-  } else {
-    progress = TUTTI_TRY(dialer_->advance());
-    if (progress == Progress::kDone) found = dialer_->take();
-  }
-  if (!found) return progress;
-  become_link(std::move(found));
-  return Progress::kDone;
+  Progress progress = TUTTI_TRY(connector_->advance());
+  if (progress == Progress::kDone) become_link(connector_->take());
+  return progress;
 }
 
 Status TcpLink::start(std::span<const std::byte> peer_address) {
-  if (!accepts()) {
+  std::unique_ptr<Dialer> dialer;
+  if (state_.dials()) {
     auto candidates = candidates_for(TUTTI_TRY(parse_tcp_host(peer_address)), shared_);
-    dialer_ = std::make_unique<Dialer>(shared_.identity, peer(), candidates, [](int) { return Status(); });
+    dialer = std::make_unique<Dialer>(shared_.identity, peer(), candidates, [](int) { return Status(); });
   }
+  connector_ = std::make_unique<Connector>(peer(), *shared_.acceptor, std::move(dialer));
   bell_ = TUTTI_TRY(Doorbell::create());
   shared_.bells.set(peer(), bell_);
   return {};
@@ -111,7 +105,7 @@ Status TcpLink::start(std::span<const std::byte> peer_address) {
 
 // The handshake has already moved fresh random bytes both ways and checked what came back.
 void TcpLink::become_link(Fd socket) {
-  dialer_.reset();
+  connector_.reset();
   socket_ = std::move(socket);
   tune(socket_.get());
   sender_.attach(socket_.get());
@@ -119,8 +113,7 @@ void TcpLink::become_link(Fd socket) {
 }
 
 std::string TcpLink::connect_report() const {
-  if (dialer_ != nullptr) return dialer_->report();
-  return accepts() && !socket_ ? shared_.acceptor->report() : std::string();
+  return connector_ == nullptr ? "" : connector_->report();
 }
 
 Status TcpLink::share(const LocalMemory& memory) {
@@ -229,10 +222,8 @@ void TcpLink::arm(WaitSet& waits) {
   bell_->arm(waits);
   if (socket_) {
     waits.add(socket_.get(), static_cast<short>(sender_.has_kept() ? POLLIN | POLLOUT : POLLIN));
-  } else if (dialer_ != nullptr) {
-    dialer_->watch(waits);
   } else {
-    shared_.acceptor->watch(waits);
+    connector_->watch(waits);
   }
 }
 

@@ -5,8 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transports/common/acceptor.h"
-#include "transports/common/dialer.h"
+#include "transports/common/connector.h"
 #include "transports/common/doorbell.h"
 #include "transports/common/export_table.h"
 #include "transports/common/link_state.h"
@@ -55,7 +54,6 @@ class TcpLink final : public Link, private FrameSink {
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
   Status control(const Frame& frame) override;
 
-  bool accepts() const { return state_.rank() < state_.peer(); }  // and the higher rank connects
   Result<Progress> step(std::span<const std::byte> peer_address);
   Status start(std::span<const std::byte> peer_address);
   void become_link(Fd socket);
@@ -70,7 +68,7 @@ class TcpLink final : public Link, private FrameSink {
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
   size_t removals_seen_ = 0;
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
-  std::unique_ptr<Dialer> dialer_;             // of the end that connects, until connected
+  std::unique_ptr<Connector> connector_;       // until connected
   Fd socket_;                                  // none until connected
   std::atomic<int> published_{-1};             // socket_, for abort() on another thread
 };
