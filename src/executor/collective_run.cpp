@@ -55,6 +55,8 @@ Result<Progress> CollectiveRun::advance() {
     moved = moved || progress != Progress::kBlocked;
   }
   if (all_done) return Progress::kDone;
+  // Who sleeps now would not be woken for what a link has taken since it was armed.
+  for (Peer* peer : polled_) moved = peer->take_handed() || moved;
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 

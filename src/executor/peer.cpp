@@ -63,6 +63,7 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
     result = TUTTI_TRY(peer_.link_.signal(where, line));
   }
   if (result == PutResult::kFull) return result;
+  peer_.handed_ = true;
   ++sent_;
   slots_.advance();
   if (message.kind == MessageKind::kReference || message.kind == MessageKind::kPull) referenced_ = sent_;
@@ -100,6 +101,7 @@ void RecvStream::tell() {
   auto result = peer_.link_.signal({&peer_.remote_arena_, freed_offset_}, line);
   if (result.ok() && *result == PutResult::kFull) return;
   if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
+  peer_.handed_ = true;
   told_ = released_;  // a peer that is gone needs no telling
   due_ = false;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -113,6 +114,8 @@ class Peer {
   bool needs_poll() const { return needs_poll_; }
   // Whether all that was handed to the link has left it, and with it the caller's memory.
   bool sent_all() const { return !needs_poll_ || !broken_.ok() || !link_.has_pending(); }
+  // Whether the link has taken something since the last time this was asked: what arm() adds may be another thing then.
+  bool take_handed() { return std::exchange(handed_, false); }
 
  private:
   friend class SendStream;
@@ -127,6 +130,7 @@ class Peer {
   const bool needs_poll_;
   std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
   Status broken_;
+  bool handed_ = false;
   std::vector<SendStream> sends_;      // by channel
   std::vector<RecvStream> recvs_;
 };

@@ -36,30 +36,6 @@ tutti_request_t* start_sum(tutti_comm_t* comm, std::vector<float>& values) {
   return request;
 }
 
-// The ranks of one communicator, all in this process.
-std::vector<tutti_comm_t*> make_ranks(int nranks, const char* transport) {
-  std::vector<tutti_comm_t*> comms(nranks);
-  tutti_unique_id_t id;
-  tutti_config_t* config = nullptr;
-  REQUIRE(tutti_get_unique_id(&id) == TUTTI_SUCCESS);
-  REQUIRE(tutti_config_create(&config) == TUTTI_SUCCESS);
-  tutti_config_set(config, "transport", transport);
-  tutti_config_set(config, "timeout_ms", "20000");
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < nranks; ++rank) {
-    threads.emplace_back([&, rank] { tutti_comm_init_rank_config(&comms[rank], nranks, &id, rank, config); });
-  }
-  for (auto& thread : threads) thread.join();
-  tutti_config_destroy(config);
-  return comms;
-}
-
-void destroy(std::vector<tutti_comm_t*>& comms) {
-  std::vector<std::thread> threads;
-  for (tutti_comm_t* comm : comms) threads.emplace_back([comm] { tutti_comm_destroy(comm); });
-  for (auto& thread : threads) thread.join();
-}
-
 }  // namespace
 
 TEST_CASE("sums are right at all sizes over every transport") {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "executor/collective_run.h"
 #include "executor/lower.h"
@@ -16,6 +17,8 @@
 namespace tutti::test {
 
 using MakeTransport = std::function<std::unique_ptr<Transport>(const TransportContext&)>;
+
+inline constexpr int kPatienceMs = 30'000;  // longer than anything takes that needs no deadline to end
 
 class Rank {
  public:
@@ -81,8 +84,9 @@ class Rank {
     return {};
   }
 
-  // Runs one call to its end, sleeping as a real rank does.
-  Status run(const std::vector<Program>& programs, const Call& call) {
+  // Runs one call to its end, sleeping as a real rank does, but until the deadline: a lost wake-up is an error.
+  Status run(const std::vector<Program>& programs, const Call& call, int timeout_ms = kPatienceMs) {
+    Deadline deadline = Deadline::after_ms(timeout_ms);
     run_.prepare(programs, call.shape->slice_bytes);
     run_.start(programs, call, peers_);
     Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
@@ -91,14 +95,22 @@ class Rank {
       if (progress == Progress::kDone) return {};
       if (progress == Progress::kMoved) {
         waiter.reset();
-      } else if (waiter.idle() && TUTTI_TRY(sleep()) == Progress::kDone) {
-        return {};
+      } else if (waiter.idle()) {
+        if (deadline.passed()) return error(Code::kTimeout, "rank {} waited in vain", rank_);
+        if (TUTTI_TRY(sleep(deadline.left_ms())) == Progress::kDone) return {};
       }
     }
   }
 
+  // Breaks all links, as a communicator does whose call has failed.
+  void abort() {
+    for (auto& link : links_) {
+      if (link) link->abort();
+    }
+  }
+
  private:
-  Result<Progress> sleep() {
+  Result<Progress> sleep(int at_most_ms) {
     WaitSet waits;
     for (auto& link : links_) {
       if (link) link->arm(waits);
@@ -108,7 +120,7 @@ class Rank {
     }
     Result<Progress> progress = Progress::kBlocked;
     if (!run_.still_waits()) progress = run_.advance();
-    if (progress.ok() && *progress == Progress::kBlocked) waits.sleep(1000);
+    if (progress.ok() && *progress == Progress::kBlocked) waits.sleep(at_most_ms);
     for (auto& link : links_) {
       if (link) link->disarm();
     }

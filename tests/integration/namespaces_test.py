@@ -1,4 +1,5 @@
-"""Two network namespaces joined by a veth pair: two hosts, as far as sockets and their addresses can tell."""
+"""Ranks in different namespaces. Two network namespaces joined by a veth pair are two hosts, as far as sockets and
+their addresses can tell; those of processes, mounts and users are what containers of one host have of their own."""
 
 import json
 import os
@@ -88,6 +89,63 @@ class TwoHosts(job.JobTest):
         topology = json.loads(done[0].out)
         self.assertEqual({link["kind"]: link["pairs"] for link in topology["links"]}, {"shm": 2, "tcp": 4})
         self.assertEqual([rank["host"] for rank in topology["ranks"]], [0, 0, 1, 1])
+
+
+class Containers(job.JobTest):
+    """Rank 0 on the host, each other rank in namespaces of its own; all in one network namespace."""
+    RANKS = 3
+    PROCESSES = ("--pid", "--fork", "--kill-child")
+    MOUNTS = ("--mount",)
+    USERS = ("--user", "--map-root-user")
+    # Nothing is left of the host's shared memory, and nothing can be put there.
+    EMPTY_SHM = ("sh", "-c", 'mount -t tmpfs -o size=4k,ro none /dev/shm && exec "$@"', "sh")
+
+    def inside(self, *flags, then=()):
+        if not shutil.which("unshare"):
+            self.skipTest("unshare (util-linux) is not installed")
+        before = ("unshare", *flags, *then)
+        tried = self.run_command([*before, "true"])
+        if tried.status != 0:
+            self.skipTest(f"no privilege for {' '.join(before[:2])}: {tried.err.strip()}")
+        return before
+
+    def run_ranks(self, command, before, **variables):
+        shared = self.by_hand(self.RANKS, **variables)
+        started = [self.rank(command, {**shared, "TUTTI_RANK": str(rank)}, before=before if rank > 0 else ())
+                   for rank in range(self.RANKS)]
+        done = [self.ended(process) for process in started]
+        self.assertEqual([(end.status, end.err) for end in done], [(0, "")] * self.RANKS)
+        return done[0].out
+
+    def links(self, before):
+        topology = json.loads(self.run_ranks([harness.TUTTI, "topo", "--json"], before))
+        return [(link["kind"], link["pairs"], link["pull"]) for link in topology["links"]]
+
+    def check_results(self, before):
+        largest_count = 1001 if job.SANITIZED else 65537
+        for transport in ("", "shm", "tcp"):
+            with self.subTest(transport=transport):
+                command = [job.program("all_reduce_check"), largest_count]
+                out = self.run_ranks(command, before, TUTTI_TRANSPORT=transport)
+                self.assertRegex(out, rf"^\d+ cases on {self.RANKS} ranks: 0 wrong\n$")
+
+    def check(self, before, pull):
+        self.assertEqual(self.links(before), [("shm", 3, pull)])
+        self.check_results(before)
+
+    def test_of_processes_share_memory_but_do_not_read_each_others(self):
+        self.check(self.inside(*self.PROCESSES), pull=False)
+
+    def test_of_users_share_memory_but_do_not_read_each_others(self):
+        self.check(self.inside(*self.USERS), pull=False)
+
+    def test_of_mounts_with_an_empty_dev_shm_are_as_if_there_were_none(self):
+        (_, _, pull), = self.links(before=())
+        self.check(self.inside(*self.MOUNTS, then=self.EMPTY_SHM), pull)
+
+    def test_of_all_three_share_memory(self):
+        flags = (*self.PROCESSES, *self.MOUNTS, *self.USERS, "--mount-proc")
+        self.check(self.inside(*flags, then=self.EMPTY_SHM), pull=False)
 
 
 if __name__ == "__main__":

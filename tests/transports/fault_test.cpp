@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("a truncated put arrives by half", "", Loopback, Tcp) {
 }
 
 TEMPLATE_TEST_CASE("a killed link is an error at both ends", "", Loopback, Shm, Tcp) {
-  Job job(with_faults(TestType::make(), {.kill_put = 5}), 2, kWindow);
+  Job job(with_faults(TestType::make(), {.kill = 5}), 2, kWindow);
   check_ok(job.status());
   Status here = send_ten(job, pattern(64, 1));
   CHECK(here.code() == Code::kAborted);

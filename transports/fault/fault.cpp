@@ -50,7 +50,6 @@ class FaultLink final : public Link {
     if (is_full()) return PutResult::kFull;
     Order order{.to = to, .from = from, .signal = signal, .line = line, .is_put = true};
     uint64_t number = ++puts_;
-    if (number == faults_.kill_put) inner_->abort();
     if (number == faults_.drop_put) return ++dropped_, PutResult::kDone;
     if (number == faults_.truncate_put) order.from = from.first(from.size() / 2);
     return pass_or_hold(order);
@@ -80,8 +79,13 @@ class FaultLink final : public Link {
   void arm(WaitSet& waits) override {
     inner_->arm(waits);
     if (!held_.empty()) waits.add(always_ready_.get(), POLLIN);  // only polling gets them out
+    storm_left_ = 0;
+    armed_ = true;
   }
-  void disarm() override { inner_->disarm(); }
+  void disarm() override {
+    inner_->disarm();
+    armed_ = false;
+  }
   void abort() noexcept override {
     aborted_.store(true);
     inner_->abort();
@@ -93,17 +97,22 @@ class FaultLink final : public Link {
     return probability > 0 && std::uniform_real_distribution<>()(random_) < probability;
   }
 
+  // What is full while the caller goes to sleep has been so when it armed: no storm begins in between.
   bool is_full() {
-    if (storm_left_ == 0 && chance(faults_.full_chance)) storm_left_ = faults_.full_storm;
+    if (storm_left_ == 0 && !armed_ && chance(faults_.full_chance)) storm_left_ = faults_.full_storm;
     if (storm_left_ > 0) return --storm_left_, true;
     return held_.size() == kMostHeld;
   }
 
   Result<PutResult> pass_or_hold(const Order& order) {
+    if (++orders_ == faults_.kill) inner_->abort();
     if (held_.empty() && !chance(faults_.hold_chance)) {
       auto result = pass(order);
-      // The put counts as not made: nothing was taken.
-      if (result.ok() && *result == PutResult::kFull && order.is_put) --puts_;
+      // It counts as not made: nothing was taken.
+      if (result.ok() && *result == PutResult::kFull) {
+        --orders_;
+        if (order.is_put) --puts_;
+      }
       return result;
     }
     if (held_.empty()) hold_left_ = std::uniform_int_distribution<>(1, faults_.hold_polls)(random_);
@@ -131,7 +140,9 @@ class FaultLink final : public Link {
   std::deque<Order> held_;     // in order; nothing overtakes
   int hold_left_ = 0;          // polls until the oldest may go
   int storm_left_ = 0;
+  bool armed_ = false;
   uint64_t puts_ = 0;
+  uint64_t orders_ = 0;        // puts and signals
   uint64_t dropped_ = 0;
   bool failed_ = false;
   std::atomic<bool> aborted_{false};

@@ -18,11 +18,13 @@ struct Faults {
   double full_chance = 0;     // that a put or signal is answered with kFull without need
   int full_storm = 4;         // how many answers in a row then are
 
-  // Not allowed: what is on top must report an error, by its deadline or at once. Counted from
-  // 1 on each Link; 0: never.
+  // Not allowed: what is on top must report an error, by its deadline or at once. Counted from 1 on each Link; 0:
+  // never.
   uint64_t drop_put = 0;      // neither payload nor line arrive
+  uint64_t kill = 0;          // the link breaks at this put or signal: this end reports kAborted, the peer an error
+
+  // Not allowed, and seen by nobody: messages carry no checksum, what a transport says has arrived is taken for it.
   uint64_t truncate_put = 0;  // half the payload arrives, and the line
-  uint64_t kill_put = 0;      // the link breaks instead: this end reports kAborted, the peer an error
 };
 
 std::unique_ptr<Transport> make_fault_transport(std::unique_ptr<Transport> inner, const Faults& faults);
