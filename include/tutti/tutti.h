@@ -166,8 +166,8 @@ TUTTI_API const char* tutti_last_error(const tutti_comm_t* comm);
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
 /* Page-aligned, zeroed memory that ranks of one host can reach directly, which saves collectives on it the copies that
- * malloc memory costs: what fits into the caches is reduced several times faster. Errors: TUTTI_SYSTEM_ERROR when memory
- * is short. Any thread. */
+ * malloc memory costs: what fits into the caches is reduced several times faster. Errors: TUTTI_SYSTEM_ERROR when
+ * memory is short. Any thread. */
 TUTTI_API tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes);
 
 /* Frees memory from tutti_mem_alloc(); NULL is allowed. No call may be using it. */

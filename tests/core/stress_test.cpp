@@ -13,7 +13,7 @@ namespace tutti::test {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr int kCalls = 2000;  // of each communicator
+constexpr int kCalls = 500;  // of each communicator
 constexpr size_t kMostStarted = 4;
 
 // One call's buffer, of a size and with contents that follow from the number of the call.

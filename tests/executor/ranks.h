@@ -18,7 +18,7 @@ namespace tutti::test {
 
 using MakeTransport = std::function<std::unique_ptr<Transport>(const TransportContext&)>;
 
-inline constexpr int kPatienceMs = 30'000;  // longer than anything takes that needs no deadline to end
+inline constexpr int kPatienceMs = 60'000;  // longer than anything takes that needs no deadline to end
 
 class Rank {
  public:
