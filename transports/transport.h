@@ -136,8 +136,12 @@ class Link {
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 
-  // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll().
+  // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll(), and on
+  // mapped memory, from when this returns, in has_left(): the caller's memory is then the caller's again.
   virtual void abort() noexcept = 0;
+  // Whether the peer has aborted or closed its end, where its memory is mapped or pulled. False: what was read of that
+  // memory before was as the peer had left it for this end.
+  virtual bool has_left() const = 0;
 };
 
 // What a transport is given to make itself.

@@ -185,7 +185,7 @@ Advance Communicator::step() {
     if (!adopt(*request)) return Advance::kMoved;
   }
   if (failure_.happened()) {
-    complete(failure_.status());
+    give_up();
     return Advance::kMoved;
   }
   if (connecting_) return connect();
@@ -193,7 +193,7 @@ Advance Communicator::step() {
   auto progress = run_.advance();
   if (!progress.ok()) {
     fail_on_link(std::move(progress).status());
-    complete(failure_.status());
+    give_up();
     return Advance::kMoved;
   }
   if (*progress == Progress::kDone) complete({});
@@ -245,7 +245,7 @@ Advance Communicator::connect() {
   auto progress = links_->connect(prepared_->peers);
   if (!progress.ok()) {
     fail_on_link(std::move(progress).status());
-    complete(failure_.status());
+    give_up();
     return Advance::kMoved;
   }
   if (*progress != Progress::kDone) return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
@@ -319,6 +319,13 @@ void Communicator::complete(Status result) {
   waits_for_.store(-1, std::memory_order_relaxed);
   if (request->queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
   request->done.store(true, std::memory_order_release);  // the owner may free it from here on
+}
+
+// Completes the active call with the failure. The caller then has its memory back, so first peers must learn that what
+// was lent to them is not what it was; the thread that has set the failure may be about to tell them, or not.
+void Communicator::give_up() {
+  links_->abort();
+  complete(failure_.status());
 }
 
 Result<Prepared*> Communicator::plan_for(const CallArguments& arguments) {

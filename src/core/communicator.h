@@ -119,6 +119,7 @@ class Communicator {
   Status find_windows();
   void take_back_forgotten();
   void complete(Status result);
+  void give_up();
   void drive(tutti_request& request);
   void sleep();
   void part_from_peers();

@@ -169,7 +169,13 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
   }
   if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
   stream.take(payload, message.size_bytes, lent);
-  return Step::kDone;
+  return stream.revoked() ? fail(has_left(from)) : Step::kDone;
+}
+
+// The caller of a rank that gives a call up has its memory back at once.
+Status ChannelRun::has_left(const Peer& lender) const {
+  return error(Code::kRemote, "rank {} gave the call up while its memory was read", lender.rank())
+      .at({.rank = -1, .peer = lender.rank(), .link = {}});
 }
 
 void ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {

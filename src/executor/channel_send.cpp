@@ -13,6 +13,7 @@ ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
     if (ready != Step::kDone) return ready;
     choose_deliveries(op, slice);
     combine(op);
+    if (const Peer* lender = revoked_source(op)) return fail(has_left(*lender));
     computed_ = true;
     sent_ = 0;
   }
@@ -75,6 +76,17 @@ std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
   Temp& stored = temp(operand.index, slice);
   stored.size_bytes = value_bytes_;
   return stored.data;
+}
+
+// The peer that has lent a source and has left meanwhile; null if none. Asked before the value goes anywhere.
+const Peer* ChannelRun::revoked_source(const Op& op) {
+  for (uint32_t i = 0; i < op.sources.count; ++i) {
+    const Operand& operand = program_->operands[op.sources.first + i];
+    if (operand.space != Space::kArrival) continue;
+    Peer& from = peer(operand.index);
+    if (from.recv_stream(channel_).revoked()) return &from;
+  }
+  return nullptr;
 }
 
 // Decides where the value is stored besides destinations_, and where messages find it.

@@ -87,6 +87,8 @@ void RecvStream::take(const std::byte* payload, uint64_t size_bytes, bool lent) 
   lent_ = lent;
 }
 
+bool RecvStream::revoked() const { return lent_ && peer_.link_.has_left(); }
+
 void RecvStream::release_held() {
   released_ = taken_;
   bool batch_full = released_ - told_ >= (slots_.count + 1) / 2;

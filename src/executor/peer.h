@@ -67,6 +67,8 @@ class RecvStream {
   void take(const std::byte* payload, uint64_t size_bytes, bool lent);
 
   bool holding() const { return taken_ > released_; }
+  // Whether the payload was lent by a sender that has left since: what was read of it may be anything.
+  bool revoked() const;
   const std::byte* payload() const { return payload_; }
   uint64_t size_bytes() const { return size_bytes_; }
   // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is

@@ -93,4 +93,27 @@ TEST_CASE("a rank that waits for a message learns that the sender's end is gone"
   CHECK(status.place().peer == 1);
 }
 
+TEST_CASE("memory whose lender has given the call up is not trusted") {
+  const std::string over = GENERATE("loopback", "shm");
+  INFO(over);
+  Plan plan = plan_for("direct_one_shot", 2, 8192);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = plan.shape().slice_bytes}, fabric(over).make);
+  const Case which{.count = 1000};
+  Buffers mine(ranks[0], which.count, false), lent(ranks[1], which.count, true);
+  auto run = [&](int rank, int number, int timeout_ms) {
+    Buffers& buffers = rank == 0 ? mine : lent;
+    buffers.fill(rank, number, false);
+    Call call = call_on(buffers, plan.shape(), which, number);
+    call.options.pull_min_bytes = UINT64_MAX;  // rank 0 lends nothing, so it needs nothing from rank 1 but its input
+    return ranks[rank].run(programs_of(plan, rank), call, timeout_ms);
+  };
+  for (const Status& status : ranks.each([&](int rank) { return run(rank, 0, kPatienceMs); })) CHECK(status.ok());
+  CHECK(run(1, 1, 50).code() == Code::kTimeout);
+  ranks[1].abort();
+  lent.fill(1, 99, false);  // by the caller, who has the memory back
+  Status status = run(0, 1, kPatienceMs);
+  CHECK(status.code() == Code::kRemote);
+  CHECK(status.place().peer == 1);
+}
+
 }  // namespace tutti::test

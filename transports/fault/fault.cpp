@@ -86,6 +86,7 @@ class FaultLink final : public Link {
     inner_->disarm();
     armed_ = false;
   }
+  bool has_left() const override { return inner_->has_left(); }
   void abort() noexcept override {
     aborted_.store(true);
     inner_->abort();

@@ -61,6 +61,10 @@ class LoopbackLink final : public Link {
     if (offered_) mine_->bell->disarm();
   }
   void abort() noexcept override;
+  bool has_left() const override {
+    full_fence();
+    return theirs_->left.load(std::memory_order_acquire);
+  }
 
  private:
   void read_notes();
@@ -161,14 +165,15 @@ Status LoopbackLink::poll(uint64_t* puts_completed) {
 }
 
 void LoopbackLink::leave() noexcept {
-  if (mine_->left.exchange(true)) return;
+  bool first = !mine_->left.exchange(true);
+  full_fence();
+  if (!first) return;
   if (const LoopbackEnd* theirs = published_.load()) theirs->bell->bell().ring_if_asleep();
 }
 
 void LoopbackLink::abort() noexcept {
-  if (!state_.abort()) return;
-  leave();
-  shared_.bells.ring();
+  leave();  // also for a second thread: it may go back to its caller before the first one is done here
+  if (state_.abort()) shared_.bells.ring();
 }
 
 class LoopbackTransport final : public Transport {

@@ -77,6 +77,7 @@ void ShmLink::become_link() {
   connector_.reset();
   bell_->page_fd.reset();
   writer_.set_bell(peer_.bell());
+  published_page_.store(bell_->content());
   published_.store(channel_.get());
 }
 
@@ -182,12 +183,23 @@ void ShmLink::disarm() {
   if (bell_ != nullptr) bell_->doorbell->disarm();
 }
 
+// A second thread too leaves nothing to the first one that its caller relies on.
 void ShmLink::abort() noexcept {
-  if (!state_.abort()) return;
+  bool first = state_.abort();
+  if (BellPage* page = published_page_.load()) {
+    std::atomic_ref<uint32_t>(page->left).store(1, std::memory_order_release);
+    full_fence();
+  }
+  if (!first) return;
   if (SideChannel* channel = published_.load()) {
     channel->say_and_close({.kind = ShmNote::Kind::kAbort, .id = 0, .size_bytes = 0});
   }
   shared_.bells.ring();
+}
+
+bool ShmLink::has_left() const {
+  full_fence();
+  return std::atomic_ref<uint32_t>(peer_.content()->left).load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace tutti

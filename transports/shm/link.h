@@ -47,6 +47,7 @@ class ShmLink final : public Link {
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
+  bool has_left() const override;
 
  private:
   Result<Progress> step(std::span<const std::byte> peer_address);
@@ -68,7 +69,9 @@ class ShmLink final : public Link {
   std::unique_ptr<Meeting> meeting_;           // from when the connection is there until connected
   std::string lost_meeting_;                   // why an earlier one ended; "" if none did
   std::unique_ptr<SideChannel> channel_;       // null until connected
-  std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread
+  // channel_ and bell_'s page, for abort() on another thread.
+  std::atomic<SideChannel*> published_{nullptr};
+  std::atomic<BellPage*> published_page_{nullptr};
   std::vector<uint32_t> sent_;                 // ids that the peer knows
   size_t removals_seen_ = 0;
 };

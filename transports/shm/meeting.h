@@ -15,6 +15,7 @@ namespace tutti {
 // The first bytes of the memfd behind a doorbell; one per end of a link.
 struct BellPage {
   alignas(64) uint32_t sleeping = 0;
+  alignas(64) uint32_t left = 0;  // 1: this end has aborted
   alignas(64) std::byte written_by_peer[kShmPatternBytes] = {};
 };
 inline constexpr size_t kBellPageBytes = 4096;
@@ -36,7 +37,8 @@ struct ShmPeer {
   pid_t pid = 0;
   bool pullable = false;     // each end has read the other's private memory
 
-  Bell bell() const { return {&reinterpret_cast<BellPage*>(page.bytes().data())->sleeping, eventfd.get()}; }
+  BellPage* content() const { return reinterpret_cast<BellPage*>(page.bytes().data()); }
+  Bell bell() const { return {&content()->sleeping, eventfd.get()}; }
 };
 
 // Refuses a socket whose other end is another user's.

@@ -49,6 +49,7 @@ class TcpLink final : public Link, private FrameSink {
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
+  bool has_left() const override { return false; }  // nothing is mapped or pulled
 
  private:
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
