@@ -136,12 +136,16 @@ class Link {
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 
-  // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll(), and on
-  // mapped memory, from when this returns, in has_left(): the caller's memory is then the caller's again.
+  // Memory of the peer's caller, mapped or pulled, is used only between these two. False: the peer has aborted, and its
+  // caller has that memory back; of end_access(): what was read may be anything.
+  virtual bool begin_access() noexcept = 0;
+  virtual bool end_access() noexcept = 0;
+  // Whether the peer is between those two. After abort() this rank's caller may have its memory back once it is not.
+  virtual bool is_accessed() const noexcept = 0;
+
+  // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll(), and in
+  // every begin_access() and end_access() from when this returns.
   virtual void abort() noexcept = 0;
-  // Whether the peer has aborted or closed its end, where its memory is mapped or pulled. False: what was read of that
-  // memory before was as the peer had left it for this end.
-  virtual bool has_left() const = 0;
 };
 
 // What a transport is given to make itself.

@@ -26,9 +26,9 @@ inline Status out_of_memory() noexcept {
   }
 }
 
-// The whole body of a thread of ours, where nobody waits for a Status.
+// Where nobody waits for a Status: the whole body of a thread of ours, and what reports a failure.
 template <typename Body>
-void run_thread(Body&& body) noexcept {
+void or_end_without_memory(Body&& body) noexcept {
   try {
     body();
   } catch (const std::bad_alloc&) {

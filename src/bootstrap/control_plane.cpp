@@ -53,7 +53,7 @@ class OverlayControlPlane final : public ControlPlane {
     if (thread_.joinable()) return error(Code::kInternal, "start() of the control plane was called twice");
     handlers_ = std::move(events);
     try {
-      thread_ = std::thread([this] { run_thread([this] { run(); }); });
+      thread_ = std::thread([this] { or_end_without_memory([this] { run(); }); });
     } catch (const std::system_error& problem) {
       return error(
           Code::kSystem,

@@ -37,11 +37,16 @@ Status Meeting::add(const Hello& hello, Clock::time_point now) {
   return {};
 }
 
-Status Meeting::missing() const {
-  std::vector<int> absent;
+std::vector<int> Meeting::absent() const {
+  std::vector<int> ranks;
   for (int rank = 0; rank < nranks(); ++rank) {
-    if (!members_.contains(rank)) absent.push_back(rank);
+    if (!members_.contains(rank)) ranks.push_back(rank);
   }
+  return ranks;
+}
+
+Status Meeting::missing() const {
+  std::vector<int> absent = this->absent();
   return error(Code::kTimeout,
                "{} of {} {} not joined after {} ms: check that {} started and can reach the meeting point, or raise "
                "TUTTI_BOOTSTRAP_TIMEOUT_MS",

@@ -22,6 +22,7 @@ class Meeting {
 
   // When the first of the members stops waiting, a little early so that the answer still reaches it; max() while empty.
   Clock::time_point deadline() const { return deadline_; }
+  std::vector<int> absent() const;
   // "ranks 3, 5 of 8 have not joined after 60000 ms: ...".
   Status missing() const;
   // What `rank` needs to know when the meeting is complete.

@@ -213,7 +213,10 @@ void MeetingServer::drop(Guest& guest, const Status& why) {
   }
   guest.leaving = true;
   guest.deadline = Deadline::after_ms(0);
-  if (member) fail(error(Code::kRemote, "{} ended before all ranks had joined", guest.channel.peer()));
+  if (!member) return;
+  std::vector<int> absent = meeting_.absent();
+  fail(error(Code::kRemote, "{} ended before all ranks had joined{}", guest.channel.peer(),
+             absent.empty() ? "" : fmt::format("; it had waited for {}", list_ranks(absent))));
 }
 
 void MeetingServer::check_deadlines() {

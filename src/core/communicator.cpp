@@ -203,12 +203,17 @@ Advance Communicator::step() {
 // Makes `request` the active call; false when it is complete at once.
 bool Communicator::adopt(tutti_request& request) {
   active_ = &request;
-  return settle(failure_.happened() ? failure_.status() : guarded([&] { return begin(request); }));
+  return settle(guarded([&] { return failure_.happened() ? failure_.status() : begin(request); }));
 }
 
 // What became of a step towards the executor; false when the call is complete with it.
 bool Communicator::settle(Status begun) {
   if (begun.ok() && nranks_ > 1) return true;
+  if (begun.code() == Code::kRemote && !failure_.happened()) {
+    fail_on_link(std::move(begun));
+    give_up();
+    return false;
+  }
   // What only this rank suffers would leave the others waiting for it.
   bool alone = begun.code() == Code::kSystem || begun.code() == Code::kInternal;
   if (alone && nranks_ > 1) fail(begun, true);
@@ -304,6 +309,7 @@ void Communicator::take_back_forgotten() {
 Status Communicator::find_windows() {
   take_back_forgotten();
   call_.input_window = call_.output_window = {};
+  if (call_.size_bytes <= kInlineBytes) return {};  // travels in messages
   if (auto region = context_->memory.find(call_.input, call_.size_bytes)) {
     call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));
   }
@@ -321,11 +327,12 @@ void Communicator::complete(Status result) {
   request->done.store(true, std::memory_order_release);  // the owner may free it from here on
 }
 
-// Completes the active call with the failure. The caller then has its memory back, so first peers must learn that what
-// was lent to them is not what it was; the thread that has set the failure may be about to tell them, or not.
+// Completes the active call with the failure. The caller then has its memory back, so first peers must be out of it and
+// know that they may not come again; the thread that has set the failure may be about to tell them, or not.
 void Communicator::give_up() {
   links_->abort();
-  complete(failure_.status());
+  links_->await_accesses();
+  complete(guarded([this] { return failure_.status(); }));
 }
 
 Result<Prepared*> Communicator::plan_for(const CallArguments& arguments) {

@@ -125,7 +125,7 @@ class Communicator {
   void part_from_peers();
 
   // Health (communicator_health.cpp).
-  void fail(Status status, bool tell_others);
+  void fail(Status status, bool tell_others) noexcept;
   Status as_told_to_others(const Status& status) const;
   void fail_on_link(Status status);
   // Asks the awaited peer what it is in, and fails the call at its deadline.

@@ -1,5 +1,6 @@
 // How a communicator learns that something is wrong, and finds the sentence for it.
 #include "base/log.h"
+#include "base/memory.h"
 #include "core/communicator.h"
 
 namespace tutti {
@@ -23,14 +24,16 @@ Status Communicator::as_told_to_others(const Status& status) const {
   return Status(status).within(fmt::format("on rank {}", rank_));
 }
 
-void Communicator::fail(Status status, bool tell_others) {
-  if (!failure_.set(status)) return;
-  log_info("the communicator failed: {}", status.message());
-  if (tell_others && control_) control_->abort(as_told_to_others(status));
-  if (links_) links_->abort();
-  context_->engine->ring();
-  std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting
-  answered_.notify_all();
+void Communicator::fail(Status status, bool tell_others) noexcept {
+  or_end_without_memory([&] {
+    if (!failure_.set(status)) return;
+    log_info("the communicator failed: {}", status.message());
+    if (tell_others && control_) control_->abort(as_told_to_others(status));
+    if (links_) links_->abort();
+    context_->engine->ring();
+    std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting
+    answered_.notify_all();
+  });
 }
 
 // A link's error is often the echo of something that happened elsewhere: the first cause is the better sentence.
@@ -90,8 +93,9 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
   if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
   // A peer that waits for another one in the same call is not the late one.
   std::string chain = fmt::format("rank {} waits for rank {}{}", rank_, peer, links_->connect_report(peer));
+  std::set<int> named = {rank_, peer};
   auto theirs = ask(peer);
-  for (int hops = 0; hops < nranks_ && theirs && theirs->waits_for >= 0 && theirs->waits_for != rank_; ++hops) {
+  while (theirs && theirs->waits_for >= 0 && named.insert(theirs->waits_for).second) {
     chain += fmt::format(", which waits for rank {}", theirs->waits_for);
     theirs = ask(theirs->waits_for);
   }
@@ -110,7 +114,7 @@ void Communicator::on_message(int from, uint32_t type, std::span<const std::byte
       goodbyes_.insert(from);
     }
     links_->ring();
-  } else if (auto record = CallRecord::decode(payload); type == kRecord && record) {
+  } else if (auto record = CallRecord::decode(payload); type == kRecord && record && record->waits_for < nranks_) {
     on_answer(from, *record);
   }
 }

@@ -41,7 +41,7 @@ Status Engine::start() {
   std::lock_guard lock(mutex_);
   if (thread_.joinable()) return {};
   try {
-    thread_ = std::thread([this] { run_thread([this] { run(); }); });
+    thread_ = std::thread([this] { or_end_without_memory([this] { run(); }); });
   } catch (const std::system_error& problem) {
     return error(Code::kSystem,
                  "cannot start the thread that makes progress ({}); raise the limits on threads and memory "

@@ -1,7 +1,9 @@
 #include "core/links.h"
 
 #include <algorithm>
+#include <thread>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
@@ -30,9 +32,9 @@ Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, co
   links->arena_fd_ = TUTTI_TRY(create_memfd("tutti-arena", links->layout_.arena_bytes()));
   links->arena_ = TUTTI_TRY(Mapping::create(links->arena_fd_.get(), links->layout_.arena_bytes()));
   auto wanted = [&](std::string_view name) { return config.transport.empty() || config.transport == name; };
-  if (wanted("loopback")) TUTTI_TRY(links->open_carrier(make_loopback_transport(context, std::move(hub))));
-  if (wanted("shm")) TUTTI_TRY(links->open_carrier(make_shm_transport(context)));
-  if (wanted("tcp")) TUTTI_TRY(links->open_carrier(make_tcp_transport(context)));
+  if (wanted("loopback")) TUTTI_TRY(links->open_carrier(make_loopback_transport(context, std::move(hub)), true));
+  if (wanted("shm")) TUTTI_TRY(links->open_carrier(make_shm_transport(context), true));
+  if (wanted("tcp")) TUTTI_TRY(links->open_carrier(make_tcp_transport(context), false));
   return links;
 }
 
@@ -41,9 +43,9 @@ Links::~Links() {
   ends_.clear();  // before the transports they came from
 }
 
-Status Links::open_carrier(std::unique_ptr<Transport> transport) {
+Status Links::open_carrier(std::unique_ptr<Transport> transport, bool maps) {
   TUTTI_TRY(transport->listen());
-  Carrier carrier;
+  Carrier carrier{.maps = maps};
   carrier.arena = TUTTI_TRY(transport->export_memory(arena_.bytes(), arena_fd_.get()));
   carrier.transport = std::move(transport);
   carriers_.push_back(std::move(carrier));
@@ -131,6 +133,7 @@ Result<Progress> Links::connect_one(int rank) {
   const RemoteMemory* arena = end.link->find(end.peer->arena_id);
   if (arena == nullptr) return fresh ? Progress::kMoved : Progress::kBlocked;
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
+  if (peers_[rank]->mapped()) ++mapped_peers_;
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
 }
@@ -157,27 +160,28 @@ Status Links::share_with(Carrier& carrier, Link& link) {
   return {};
 }
 
+// A message names memory by one id, whichever peer it goes to. Transports count what they export, so the ids are the same
+// on all because everything is exported on all, in one order.
 Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
+  if (mapped_peers_ == 0) return Window{};
+  uint32_t id = 0;
   for (Carrier& carrier : carriers_) {
-    bool used = false;
-    for (size_t rank = 0; rank < peers_.size(); ++rank) {
-      used = used || (peers_[rank] && peers_[rank]->mapped() &&
-                      transport_to(static_cast<int>(rank)) == carrier.transport->name());
-    }
-    if (!used) continue;
-    auto found = carrier.shared.find(region.key);
-    if (found == carrier.shared.end()) {
-      const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
-      found = carrier.shared.emplace(region.key, Exported{memory, region.owner}).first;
-      for (size_t rank = 0; rank < peers_.size(); ++rank) {
-        if (peers_[rank] && carrier_to(static_cast<int>(rank)) == &carrier) {
-          TUTTI_TRY(peers_[rank]->link().share(*memory));
-        }
-      }
-    }
-    return Window{found->second.memory->id, static_cast<uint64_t>(data - region.bytes.data())};
+    if (!carrier.maps) continue;
+    if (!carrier.shared.contains(region.key)) TUTTI_TRY(export_over(carrier, region));
+    uint32_t own_id = carrier.shared[region.key].memory->id;
+    TUTTI_CHECK(id == 0 || id == own_id);
+    id = own_id;
   }
-  return Window{};
+  return Window{id, static_cast<uint64_t>(data - region.bytes.data())};
+}
+
+Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
+  const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
+  carrier.shared.emplace(region.key, Exported{memory, region.owner});
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank] && ends_[rank].carrier == &carrier) TUTTI_TRY(peers_[rank]->link().share(*memory));
+  }
+  return {};
 }
 
 void Links::forget(uint64_t key) {
@@ -214,6 +218,14 @@ void Links::abort() noexcept {
     }
   }
   ring();
+}
+
+void Links::await_accesses() noexcept {
+  constexpr int64_t kMostMs = 300;
+  Deadline deadline = Deadline::after_ms(kMostMs);
+  for (const End& end : ends_) {
+    while (end.link && end.link->is_accessed() && !deadline.passed()) std::this_thread::yield();
+  }
 }
 
 }  // namespace tutti

@@ -50,8 +50,8 @@ class Links {
   // The transport to `rank`: "shm".
   std::string_view transport_to(int rank) const;
 
-  // Where `region` is for peers that can map it: shares it with all that are connected. None
-  // when no peer can map memory.
+  // Where `region` is for peers that can map it: shares it with all that are connected. None when no peer can map
+  // memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
@@ -67,6 +67,9 @@ class Links {
   // Any thread: wakes this rank if it sleeps, and makes every link fail from now on.
   void ring() noexcept;
   void abort() noexcept;
+  // After abort(): waits until no peer is in memory of this rank's caller any more, for a fraction of a second at most:
+  // a peer that is stopped or killed there never leaves it.
+  void await_accesses() noexcept;
 
  private:
   struct Exported {
@@ -75,12 +78,14 @@ class Links {
   };
   struct Carrier {
     std::unique_ptr<Transport> transport;
+    bool maps = false;                    // memory is shared over it
     const LocalMemory* arena = nullptr;
     std::map<uint64_t, Exported> shared;  // by MemoryRegion::key
   };
 
   Links(const TransportContext& context, const Config& config);
-  Status open_carrier(std::unique_ptr<Transport> transport);
+  Status open_carrier(std::unique_ptr<Transport> transport, bool maps);
+  Status export_over(Carrier& carrier, const MemoryRegion& region);
   Carrier* carrier_to(int rank);
   // One end of a connection, from its first step on.
   struct End {
@@ -104,6 +109,7 @@ class Links {
   std::mutex ends_mutex_;                  // guards ends_ against abort() from other threads
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
+  int mapped_peers_ = 0;                   // of peers_
 };
 
 }  // namespace tutti

@@ -73,7 +73,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
 
 Result<Plan> read_plan_file(const std::string& path, int slots) {
   auto plan = parse_plan(TUTTI_TRY(read_text_file(path)));
-  Status status = plan.ok() ? prove(*plan, slots) : plan.status();
+  Status status = plan.ok() ? prove(*plan, certain_slots(slots)) : plan.status();
   if (status.ok()) return plan;
   return error(status.code(), "{} is no valid plan: {}; correct the file, docs/plans.md has its format", path,
                status.message());

@@ -127,13 +127,14 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
 bool ChannelRun::is_well_formed(const Message& message, const Op& op, uint64_t slice) const {
   uint64_t most = message.kind == MessageKind::kInline ? kInlineBytes : call_->shape->slice_bytes;
   if (message.kind > MessageKind::kDirect || message.size_bytes > most) return false;
+  if (message.kind == MessageKind::kSignal && message.size_bytes > 0) return false;
   if (op.into == kNoChunk) return message.kind != MessageKind::kDirect;
   return message.size_bytes == output_piece(op.into, slice).size();
 }
 
 ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
   const std::byte* payload = nullptr;
-  bool lent = false;
+  Lent lent = Lent::kNo;
   switch (message.kind) {
     case MessageKind::kSignal:
     case MessageKind::kDirect:
@@ -154,22 +155,37 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
                     message.size_bytes <= memory->size_bytes - message.payload.offset;
       if (!inside) return fail(error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank()));
       payload = memory->mapped + message.payload.offset;
-      lent = true;
+      lent = Lent::kInPlace;
+      if (into == nullptr) break;
+      Step read = in_memory_of(from, [&]() -> Status {
+        deliver(into, payload, message.size_bytes);
+        return {};
+      });
+      if (read != Step::kDone) return read;
+      payload = into;
+      lent = Lent::kRead;
       break;
     }
     case MessageKind::kPull: {
       std::byte* to = into != nullptr ? into : stream.next_slot();
-      if (Status pulled = from.link().pull({to, message.size_bytes}, message.address); !pulled.ok()) {
-        return fail(std::move(pulled));
-      }
+      Step read = in_memory_of(from, [&] { return from.link().pull({to, message.size_bytes}, message.address); });
+      if (read != Step::kDone) return read;
       payload = to;
-      lent = true;
+      lent = Lent::kRead;
       break;
     }
   }
   if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
   stream.take(payload, message.size_bytes, lent);
-  return stream.revoked() ? fail(has_left(from)) : Step::kDone;
+  return Step::kDone;
+}
+
+template <typename Use>
+ChannelRun::Step ChannelRun::in_memory_of(Peer& lender, Use&& use) {
+  if (!lender.link().begin_access()) return fail(has_left(lender));
+  Status used = use();
+  if (!lender.link().end_access()) return fail(has_left(lender));
+  return used.ok() ? Step::kDone : fail(std::move(used));
 }
 
 // The caller of a rank that gives a call up has its memory back at once.

@@ -61,6 +61,9 @@ class ChannelRun {
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
   bool is_well_formed(const Message& message, const Op& op, uint64_t slice) const;
+  // Between begin_access() and end_access() of the peer's link.
+  template <typename Use>
+  Step in_memory_of(Peer& lender, Use&& use);
   Status has_left(const Peer& lender) const;
 
   // Computing and sending.
@@ -71,7 +74,9 @@ class ChannelRun {
   bool may_lend(const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
-  const Peer* revoked_source(const Op& op);
+  template <typename Visit>
+  void visit_lenders(const Op& op, Visit&& visit);
+  Step combine_with_lenders(const Op& op);
   bool streams_past_caches(const Op& op) const;
   Step send_all(const Op& op);
   Message describe(const Send& send, const Delivery& delivery) const;

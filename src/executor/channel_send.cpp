@@ -12,8 +12,7 @@ ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
     if (ready == Step::kDone) ready = gather(op, slice);
     if (ready != Step::kDone) return ready;
     choose_deliveries(op, slice);
-    combine(op);
-    if (const Peer* lender = revoked_source(op)) return fail(has_left(*lender));
+    if (Step combined = combine_with_lenders(op); combined != Step::kDone) return combined;
     computed_ = true;
     sent_ = 0;
   }
@@ -45,7 +44,12 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
     sources_.push_back(value.data);
   }
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
-    destinations_.push_back(storage_of(program_->operands[op.destinations.first + i], slice));
+    const Operand& operand = program_->operands[op.destinations.first + i];
+    if (operand.space == Space::kOutput && output_piece(operand.index, slice).size() != value_bytes_) {
+      return fail(error(Code::kRemote, "a piece of {} bytes has come for one of {}", value_bytes_,
+                        output_piece(operand.index, slice).size()));
+    }
+    destinations_.push_back(storage_of(operand, slice));
   }
   return Step::kDone;
 }
@@ -78,15 +82,32 @@ std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
   return stored.data;
 }
 
-// The peer that has lent a source and has left meanwhile; null if none. Asked before the value goes anywhere.
-const Peer* ChannelRun::revoked_source(const Op& op) {
+// Calls visit(peer) for every peer of whose caller's memory this op reads or writes; for some more than once.
+template <typename Visit>
+void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     const Operand& operand = program_->operands[op.sources.first + i];
     if (operand.space != Space::kArrival) continue;
     Peer& from = peer(operand.index);
-    if (from.recv_stream(channel_).revoked()) return &from;
+    if (from.recv_stream(channel_).in_lent_memory()) visit(from);
   }
-  return nullptr;
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    if (deliveries_[i].kind == MessageKind::kDirect) visit(peer(program_->sends[op.sends.first + i].peer));
+  }
+}
+
+// combine() while no peer's caller may go on, and only if none has: nothing wrong is sent, and nothing is stored where
+// it is not expected.
+ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
+  const Peer* gone = nullptr;
+  visit_lenders(op, [&](Peer& lender) {
+    if (!lender.link().begin_access()) gone = &lender;
+  });
+  if (gone == nullptr) combine(op);
+  visit_lenders(op, [&](Peer& lender) {
+    if (!lender.link().end_access()) gone = &lender;
+  });
+  return gone == nullptr ? Step::kDone : fail(has_left(*gone));
 }
 
 // Decides where the value is stored besides destinations_, and where messages find it.
@@ -117,10 +138,10 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
   if (send.into != kNoChunk && call_->shape->deliver_directly && window) {
     const RemoteMemory* memory = to.link().find(window.memory_id);
     Piece piece = call_->partition.piece(channel_, send.into, slice);
-    uint64_t offset = window.offset + piece.offset_bytes;
-    if (memory != nullptr && memory->mapped != nullptr && offset + value_bytes_ <= memory->size_bytes) {
-      return {MessageKind::kDirect, memory->mapped + offset, nullptr};
-    }
+    bool fits = memory != nullptr && memory->mapped != nullptr && window.offset <= memory->size_bytes &&
+                piece.offset_bytes <= memory->size_bytes - window.offset &&
+                value_bytes_ <= memory->size_bytes - window.offset - piece.offset_bytes;
+    if (fits) return {MessageKind::kDirect, memory->mapped + window.offset + piece.offset_bytes, nullptr};
   }
   if (may_lend(send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);

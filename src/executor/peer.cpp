@@ -78,7 +78,7 @@ RecvStream::RecvStream(Peer& peer, int channel)
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)) {}
 
-void RecvStream::take(const std::byte* payload, uint64_t size_bytes, bool lent) {
+void RecvStream::take(const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());
   ++taken_;
   slots_.advance();
@@ -87,12 +87,10 @@ void RecvStream::take(const std::byte* payload, uint64_t size_bytes, bool lent) 
   lent_ = lent;
 }
 
-bool RecvStream::revoked() const { return lent_ && peer_.link_.has_left(); }
-
 void RecvStream::release_held() {
   released_ = taken_;
-  bool batch_full = released_ - told_ >= (slots_.count + 1) / 2;
-  due_ = due_ || lent_ || batch_full;
+  bool batch_full = released_ - told_ >= static_cast<uint64_t>(told_at_once(static_cast<int>(slots_.count)));
+  due_ = due_ || lent_ != Lent::kNo || batch_full;
   tell();
 }
 

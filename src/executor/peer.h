@@ -55,6 +55,9 @@ class SendStream {
 };
 
 // Messages from the peer, in order, one at a time: receive, use, release.
+// Whether a payload comes from memory of the sender's caller, and still lies there.
+enum class Lent : uint8_t { kNo, kRead, kInPlace };
+
 class RecvStream {
  public:
   RecvStream(Peer& peer, int channel);
@@ -63,12 +66,12 @@ class RecvStream {
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
   const Line& next_line() const { return lines_[slots_.next]; }  // valid when ready()
   std::byte* next_slot() const { return slots_.next_slot(); }    // the slot of the next message
-  // Takes the next message; its payload is `payload` until release(). `lent`: it lies in memory of the sender's caller.
-  void take(const std::byte* payload, uint64_t size_bytes, bool lent);
+  // Takes the next message; its payload is `payload` until release().
+  void take(const std::byte* payload, uint64_t size_bytes, Lent lent);
 
   bool holding() const { return taken_ > released_; }
-  // Whether the payload was lent by a sender that has left since: what was read of it may be anything.
-  bool revoked() const;
+  // Whether the payload lies in memory of the sender's caller.
+  bool in_lent_memory() const { return lent_ == Lent::kInPlace; }
   const std::byte* payload() const { return payload_; }
   uint64_t size_bytes() const { return size_bytes_; }
   // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is
@@ -93,7 +96,7 @@ class RecvStream {
   const std::byte* payload_ = nullptr;
   uint64_t size_bytes_ = 0;
   bool due_ = false;  // the sender must hear of released_
-  bool lent_ = false;
+  Lent lent_ = Lent::kNo;
 };
 
 class Peer {

@@ -8,6 +8,11 @@
 
 namespace tutti {
 
+// A receiver tells of so many released slots at once, where nobody waits for them.
+constexpr int told_at_once(int slots) { return (slots + 1) / 2; }
+// So many slots of a stream are certain to be free when the receiver has released all messages, told of or not.
+constexpr int certain_slots(int slots) { return slots - told_at_once(slots) + 1; }
+
 struct StreamLayout {
   int nranks = 1;
   int channels = 1;

@@ -180,9 +180,13 @@ TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know"
     sleepers[rank] = std::thread([&, rank] { statuses[rank] = sleep_once(job.link(rank, 1 - rank)); });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  CHECK_FALSE(job.link(1, 0).has_left());
+  bool mappable = job.link(1, 0).traits().mappable;
+  CHECK(job.link(1, 0).begin_access());
+  CHECK(job.link(0, 1).is_accessed() == mappable);
   job.link(0, 1).abort();
-  CHECK(job.link(1, 0).has_left() == job.link(1, 0).traits().mappable);
+  CHECK(job.link(1, 0).end_access() == !mappable);
+  CHECK(job.link(1, 0).begin_access() == !mappable);
+  CHECK_FALSE(job.link(0, 1).is_accessed());
   job.link(0, 1).abort();
   for (auto& sleeper : sleepers) sleeper.join();
   CHECK(statuses[0].code() == Code::kAborted);

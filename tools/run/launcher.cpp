@@ -288,7 +288,8 @@ class Launcher {
     for (int stream : {2 * rank, 2 * rank + 1}) streams_[stream].drain();
     ++exited_;
     if (shell_status(wait_status) != 0) {
-      if (job_.ranks_explain && WIFEXITED(wait_status)) return end_job(WEXITSTATUS(wait_status), "");
+      bool explained = job_.ranks_explain && WIFEXITED(wait_status) && streams_[2 * rank + 1].spoke();
+      if (explained) return end_job(WEXITSTATUS(wait_status), "");
       int left = job_.ranks - exited_;
       std::string rest = left == 0   ? ""
                          : left == 1 ? "; ending the other rank"

@@ -70,6 +70,7 @@ void RankStream::close() {
 }
 
 void RankStream::pass_on(std::string_view text) {
+  spoke_ = spoke_ || !text.empty();
   for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
     line_.append(text.substr(0, end + 1));
     if (said_ == nullptr || !said_->by_another(rank_, line_)) {

@@ -59,6 +59,8 @@ class RankStream {
 
   int fd() const { return pipe_.get(); }
   bool open() const { return bool(pipe_); }
+  // Whether anything has come.
+  bool spoke() const { return spoke_; }
   OutputQueue& to() const { return *to_; }
   // Takes one piece from the pipe and passes its complete lines on. Returns false when there was nothing to take. At
   // the end of the stream closes it.
@@ -82,6 +84,7 @@ class RankStream {
   OutputQueue* to_;
   SaidBefore* said_;
   std::string line_;
+  bool spoke_ = false;
 };
 
 }  // namespace tutti::tool

@@ -123,6 +123,7 @@ Result<Progress> Dialer::advance() {
   while (Attempt* chosen = winner()) {
     connection_ = chosen->choose();
     if (connection_) return Progress::kDone;
+    grace_ = Deadline::never();  // it was for that one
   }
   bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
   if (!any_running) {

@@ -50,4 +50,38 @@ Result<PutResult> MappedWriter::signal(const RemoteSlice& signal, const Line& li
   return PutResult::kDone;
 }
 
+bool MappedAccess::begin() noexcept {
+  set_busy(1);
+  full_fence();
+  if (!peer_has_left()) return true;
+  set_busy(0);
+  return false;
+}
+
+bool MappedAccess::end() noexcept {
+  full_fence();
+  bool intact = !peer_has_left();
+  set_busy(0);
+  return intact;
+}
+
+bool MappedAccess::peer_is_busy() const noexcept {
+  return theirs_ != nullptr && std::atomic_ref<uint32_t>(theirs_->busy).load(std::memory_order_acquire) != 0;
+}
+
+void MappedAccess::leave() noexcept {
+  AccessWords* mine = mine_.load(std::memory_order_acquire);
+  if (mine == nullptr) return;
+  std::atomic_ref<uint32_t>(mine->left).store(1, std::memory_order_release);
+  full_fence();
+}
+
+bool MappedAccess::peer_has_left() const noexcept {
+  return std::atomic_ref<uint32_t>(theirs_->left).load(std::memory_order_acquire) != 0;
+}
+
+void MappedAccess::set_busy(uint32_t busy) noexcept {
+  std::atomic_ref<uint32_t>(mine_.load(std::memory_order_relaxed)->busy).store(busy, std::memory_order_release);
+}
+
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // Puts and signals into memory that is mapped here, and the bounds that hold on every transport.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -26,6 +27,35 @@ std::string signal_problem(const RemoteSlice& signal);
 
 // Words 1..7, then a release store of word 0. `at` is the aligned Line in the receiver's memory.
 void store_line(std::byte* at, const Line& line);
+
+// What one end of a link says about callers' memory, where both ends see it.
+struct alignas(64) AccessWords {
+  uint32_t left = 0;  // 1: this end has aborted
+  uint32_t busy = 0;  // 1: this end is in memory of the other end's caller
+};
+
+// The access half of a Link whose peer's memory is mapped. Each end first stores its own word, fences, and then reads
+// the other's: of an abort and an access that begins, one sees the other.
+class MappedAccess {
+ public:
+  // Both outlive this.
+  void connect(AccessWords& mine, AccessWords& theirs) {
+    theirs_ = &theirs;
+    mine_.store(&mine, std::memory_order_release);
+  }
+  bool begin() noexcept;
+  bool end() noexcept;
+  bool peer_is_busy() const noexcept;
+  // Any thread. Every thread whose caller goes on afterwards does this for itself.
+  void leave() noexcept;
+
+ private:
+  bool peer_has_left() const noexcept;
+  void set_busy(uint32_t busy) noexcept;
+
+  std::atomic<AccessWords*> mine_{nullptr};
+  AccessWords* theirs_ = nullptr;
+};
 
 // The sending half of a Link whose peer's memory is mapped: puts are complete on return.
 class MappedWriter {

@@ -86,7 +86,9 @@ class FaultLink final : public Link {
     inner_->disarm();
     armed_ = false;
   }
-  bool has_left() const override { return inner_->has_left(); }
+  bool begin_access() noexcept override { return inner_->begin_access(); }
+  bool end_access() noexcept override { return inner_->end_access(); }
+  bool is_accessed() const noexcept override { return inner_->is_accessed(); }
   void abort() noexcept override {
     aborted_.store(true);
     inner_->abort();

@@ -10,6 +10,7 @@
 
 #include "transports/common/doorbell.h"
 #include "transports/common/hello.h"
+#include "transports/common/mapped.h"
 
 namespace tutti {
 
@@ -24,6 +25,7 @@ struct LoopbackEnd {
   Token token{};
   std::unique_ptr<Doorbell> bell;
   std::atomic<bool> left{false};  // this rank has closed or aborted its end
+  AccessWords access;
 
   std::mutex mutex;
   std::vector<Note> notes;        // from the peer, not read yet

@@ -61,10 +61,9 @@ class LoopbackLink final : public Link {
     if (offered_) mine_->bell->disarm();
   }
   void abort() noexcept override;
-  bool has_left() const override {
-    full_fence();
-    return theirs_->left.load(std::memory_order_acquire);
-  }
+  bool begin_access() noexcept override { return access_.begin(); }
+  bool end_access() noexcept override { return access_.end(); }
+  bool is_accessed() const noexcept override { return access_.peer_is_busy(); }
 
  private:
   void read_notes();
@@ -74,6 +73,7 @@ class LoopbackLink final : public Link {
   Shared& shared_;
   LinkState state_;
   MappedWriter writer_;
+  MappedAccess access_;
   RemoteTable remote_;
   std::shared_ptr<LoopbackEnd> mine_;
   bool offered_ = false;                 // mine_ is known to the hub and has its bell
@@ -105,6 +105,7 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
   theirs->bell->bell().ring_if_asleep();  // it may sleep until this end is there
   writer_.set_bell(theirs->bell->bell());
   theirs_ = std::move(theirs);
+  access_.connect(mine_->access, theirs_->access);
   published_.store(theirs_.get(), std::memory_order_seq_cst);
   if (state_.aborted()) theirs_->bell->bell().ring_if_asleep();  // abort() may have come before it could ring
   return Progress::kDone;
@@ -165,15 +166,15 @@ Status LoopbackLink::poll(uint64_t* puts_completed) {
 }
 
 void LoopbackLink::leave() noexcept {
-  bool first = !mine_->left.exchange(true);
-  full_fence();
-  if (!first) return;
+  if (mine_->left.exchange(true)) return;
   if (const LoopbackEnd* theirs = published_.load()) theirs->bell->bell().ring_if_asleep();
 }
 
 void LoopbackLink::abort() noexcept {
-  leave();  // also for a second thread: it may go back to its caller before the first one is done here
-  if (state_.abort()) shared_.bells.ring();
+  access_.leave();
+  if (!state_.abort()) return;
+  leave();
+  shared_.bells.ring();
 }
 
 class LoopbackTransport final : public Transport {

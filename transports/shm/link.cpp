@@ -77,7 +77,7 @@ void ShmLink::become_link() {
   connector_.reset();
   bell_->page_fd.reset();
   writer_.set_bell(peer_.bell());
-  published_page_.store(bell_->content());
+  access_.connect(bell_->content()->access, peer_.content()->access);
   published_.store(channel_.get());
 }
 
@@ -183,23 +183,13 @@ void ShmLink::disarm() {
   if (bell_ != nullptr) bell_->doorbell->disarm();
 }
 
-// A second thread too leaves nothing to the first one that its caller relies on.
 void ShmLink::abort() noexcept {
-  bool first = state_.abort();
-  if (BellPage* page = published_page_.load()) {
-    std::atomic_ref<uint32_t>(page->left).store(1, std::memory_order_release);
-    full_fence();
-  }
-  if (!first) return;
+  access_.leave();
+  if (!state_.abort()) return;
   if (SideChannel* channel = published_.load()) {
     channel->say_and_close({.kind = ShmNote::Kind::kAbort, .id = 0, .size_bytes = 0});
   }
   shared_.bells.ring();
-}
-
-bool ShmLink::has_left() const {
-  full_fence();
-  return std::atomic_ref<uint32_t>(peer_.content()->left).load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace tutti

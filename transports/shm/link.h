@@ -47,7 +47,9 @@ class ShmLink final : public Link {
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
-  bool has_left() const override;
+  bool begin_access() noexcept override { return access_.begin(); }
+  bool end_access() noexcept override { return access_.end(); }
+  bool is_accessed() const noexcept override { return access_.peer_is_busy(); }
 
  private:
   Result<Progress> step(std::span<const std::byte> peer_address);
@@ -62,6 +64,7 @@ class ShmLink final : public Link {
   ShmShared& shared_;
   LinkState state_;
   MappedWriter writer_;
+  MappedAccess access_;
   RemoteTable remote_;
   std::shared_ptr<ShmBell> bell_;              // also held by the rank's BellRow
   ShmPeer peer_;
@@ -69,9 +72,7 @@ class ShmLink final : public Link {
   std::unique_ptr<Meeting> meeting_;           // from when the connection is there until connected
   std::string lost_meeting_;                   // why an earlier one ended; "" if none did
   std::unique_ptr<SideChannel> channel_;       // null until connected
-  // channel_ and bell_'s page, for abort() on another thread.
-  std::atomic<SideChannel*> published_{nullptr};
-  std::atomic<BellPage*> published_page_{nullptr};
+  std::atomic<SideChannel*> published_{nullptr};  // channel_, for abort() on another thread
   std::vector<uint32_t> sent_;                 // ids that the peer knows
   size_t removals_seen_ = 0;
 };

@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "transports/common/doorbell.h"
+#include "transports/common/mapped.h"
 #include "transports/shm/side_channel.h"
 
 namespace tutti {
@@ -15,7 +16,7 @@ namespace tutti {
 // The first bytes of the memfd behind a doorbell; one per end of a link.
 struct BellPage {
   alignas(64) uint32_t sleeping = 0;
-  alignas(64) uint32_t left = 0;  // 1: this end has aborted
+  AccessWords access;
   alignas(64) std::byte written_by_peer[kShmPatternBytes] = {};
 };
 inline constexpr size_t kBellPageBytes = 4096;

@@ -49,7 +49,9 @@ class TcpLink final : public Link, private FrameSink {
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
-  bool has_left() const override { return false; }  // nothing is mapped or pulled
+  bool begin_access() noexcept override { return true; }  // nothing is mapped or pulled
+  bool end_access() noexcept override { return true; }
+  bool is_accessed() const noexcept override { return false; }
 
  private:
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
