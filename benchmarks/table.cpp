@@ -70,9 +70,12 @@ std::string row_text(const Row& row) {
 std::string footer_text(const Run& run) {
   const Summary& summary = run.summary;
   std::string text = fmt::format(
-      "# Out of bounds values : {} {}\n"
+      "# Out of bounds values : {}\n"
       "# Avg bus bandwidth    : {:.4g} GB/s\n",
-      summary.out_of_bounds, summary.out_of_bounds ? "FAILED" : "OK", summary.average_busbw_gbps);
+      run.options.checks == 0     ? "N/A"
+      : summary.out_of_bounds > 0 ? fmt::format("{} FAILED", summary.out_of_bounds)
+                                  : "0 OK",
+      summary.average_busbw_gbps);
   if (run.ranks.size() == 1) text += "# One rank only: nothing travels. --ranks 4 starts four on this host.\n";
   if (summary.memcpy_bytes == 0) return text;
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "

@@ -30,6 +30,8 @@ struct JoinInfo {
 // What the engine is told by the control plane, on the engine's thread.
 struct ControlEvents {
   std::function<void(int rank, Status why)> on_lost;   // `rank` died or left without saying goodbye: once per rank
+  // `rank` left in good order. Neighbours hear of every one, others once they have sent it something in vain.
+  std::function<void(int rank)> on_left;
   std::function<void(int rank, Status why)> on_abort;  // `rank` aborted the communicator
   std::function<void(int rank, uint32_t type, std::span<const std::byte>)> on_message;
 };

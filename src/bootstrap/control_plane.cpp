@@ -129,6 +129,9 @@ class OverlayControlPlane final : public ControlPlane {
         case Event::Kind::kLost:
           if (handlers_.on_lost) handlers_.on_lost(event.rank, std::move(event.why));
           break;
+        case Event::Kind::kLeft:
+          if (handlers_.on_left) handlers_.on_left(event.rank);
+          break;
         case Event::Kind::kAbort:
           if (handlers_.on_abort) handlers_.on_abort(event.rank, std::move(event.why));
           break;

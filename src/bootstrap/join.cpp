@@ -40,7 +40,14 @@ Result<Channel> reach_meeting_point(const UniqueId& id, const JoinOptions& optio
     const Status& failure = dialer.failure();
     if (dialer.rounds() > 0 && failure.code() == Code::kInvalidUsage) return failure;
     bool may_come_later = id.kind != UniqueId::Kind::kServed && failure.code() == Code::kSystem;
-    if (dialer.rounds() >= kRoundsUntilGone && !may_come_later && failure.code() != Code::kTimeout) {
+    bool gone = dialer.rounds() >= kRoundsUntilGone && !may_come_later && failure.code() != Code::kTimeout;
+    if (gone && id.kind != UniqueId::Kind::kServed) {
+      return error(Code::kRemote,
+                   "what answers at {} is not rank 0 of this job ({}): check TUTTI_ADDRESS, or whether that rank has "
+                   "ended already",
+                   text_of(ways), failure.message());
+    }
+    if (gone) {
       return error(Code::kRemote,
                    "nobody of this job listens at {} any more: the process that made the unique id must live until "
                    "all ranks have joined, and each id serves one start at a time ({})",

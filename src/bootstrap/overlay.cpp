@@ -132,12 +132,12 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
     case MessageType::kLeft:
       if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
         suspects_.erase(notice->rank);
-        if (notice->rank != rank_ && left_.insert(notice->rank).second) flood(MessageType::kLeft, frame.payload, peer);
+        if (notice->rank != rank_ && note_left(notice->rank)) flood(MessageType::kLeft, frame.payload, peer);
         return;
       }
       break;
     case MessageType::kGoodbye:
-      left_.insert(peer);
+      note_left(peer);
       link.channel.queue(static_cast<uint32_t>(MessageType::kGoodbyeHeard), {});
       return;
     case MessageType::kGoodbyeHeard: link.goodbye_heard = true; return;
@@ -172,6 +172,12 @@ void Overlay::lose(int rank, Status why, int heard_from) {
   events_.push_back({Event::Kind::kLost, rank, std::move(why), 0, {}});
 }
 
+bool Overlay::note_left(int rank) {
+  bool is_news = rank >= 0 && rank < nranks_ && left_.insert(rank).second;
+  if (is_news) events_.push_back({Event::Kind::kLeft, rank, {}, 0, {}});
+  return is_news;
+}
+
 void Overlay::flood(MessageType type, const Bytes& payload, int except) {
   for (auto& [peer, link] : links_) {
     if (peer == except || left_.contains(peer)) continue;
@@ -189,6 +195,10 @@ void Overlay::route(Parcel parcel) {
   if (parcel.to == rank_) {
     events_.push_back({Event::Kind::kMessage, parcel.from, {}, parcel.type, std::move(parcel.payload)});
     return;
+  }
+  if (left_.contains(parcel.to) && parcel.from != rank_) {
+    // The sender does not know yet, and may be waiting for that rank.
+    return flood(MessageType::kLeft, encode(Notice{parcel.to, Code::kRemote, {}}), -1);
   }
   if (is_gone(parcel.to) || parcel.path.size() >= Parcel::kMaxHops) return;
   parcel.path.push_back(rank_);

@@ -13,7 +13,7 @@
 namespace tutti::bootstrap {
 
 struct Event {
-  enum class Kind { kLost, kAbort, kMessage };
+  enum class Kind { kLost, kLeft, kAbort, kMessage };
   Kind kind = Kind::kLost;
   int rank = -1;
   Status why;
@@ -78,6 +78,8 @@ class Overlay {
   void hear_lost(const Notice& notice, int from);
   bool is_expected(const Block& block) const;
   void lose(int rank, Status why, int heard_from);
+  // True when that is news.
+  bool note_left(int rank);
   void give_up_broken();
   void mend();
   void knock_at_the_next();

@@ -24,7 +24,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(const UniqueId& id, std::v
   auto server = TUTTI_TRY(MeetingServer::create(id, std::move(listeners)));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(id, std::move(server)));
   try {
-    rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { or_end_without_memory([&] { server->run(); }); });
+    rendezvous->thread_ = std::thread(
+        [server = rendezvous->server_.get()] { or_end_without_memory([&] { server->run(); }); });
   } catch (const std::system_error& problem) {
     return error(Code::kSystem,
                  "cannot start the meeting point's thread ({}): raise the limits on threads and memory (ulimit -u, -v)",

@@ -133,6 +133,9 @@ class Communicator {
   std::optional<CallRecord> ask(int peer);
   Status contradiction(int peer, const CallRecord& theirs) const;
   Status lateness(int64_t timeout_ms, int peer);
+  // Ok unless `peer` has finalized without making this rank's call: only with the turn.
+  Status early_leaver(int peer);
+  void on_left(int rank);
   void on_message(int from, uint32_t type, std::span<const std::byte> payload);
   void on_answer(int from, const CallRecord& theirs);
 
@@ -177,7 +180,8 @@ class Communicator {
   std::mutex answers_mutex_;             // guards what follows
   std::condition_variable answered_;
   std::map<int, CallRecord> answers_;    // of peers that were asked, by rank
-  std::set<int> goodbyes_;               // peers that have completed their last call
+  std::map<int, uint64_t> goodbyes_;     // peers that make no more calls, with the number of their last one
+  std::set<int> departed_;               // ranks that have left in good order
 };
 
 }  // namespace tutti

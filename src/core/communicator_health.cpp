@@ -1,4 +1,6 @@
 // How a communicator learns that something is wrong, and finds the sentence for it.
+#include <cstring>
+
 #include "base/log.h"
 #include "base/memory.h"
 #include "core/communicator.h"
@@ -43,8 +45,11 @@ void Communicator::fail_on_link(Status status) {
     auto theirs = ask(peer);
     if (theirs && theirs->contradicts(record_.read())) status = contradiction(peer, *theirs);
   } else {
+    if (peer >= 0) control_->send(peer, kAskRecord, {});  // whoever knows that it has left says so
     std::unique_lock lock(answers_mutex_);
-    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened(); });
+    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened() || departed_.contains(peer); });
+    lock.unlock();
+    if (Status early = early_leaver(peer); !early.ok()) status = std::move(early);
   }
   fail(std::move(status), true);
 }
@@ -58,6 +63,7 @@ void Communicator::look_at_delay() {
   }
   int peer = awaited_rank();
   waits_for_.store(peer, std::memory_order_relaxed);
+  if (Status early = early_leaver(peer); !early.ok()) return fail(std::move(early), true);
   if (!asked_ && peer >= 0 && now - *slow_since_ >= kAskAfter) {
     asked_ = true;
     control_->send(peer, kAskRecord, {});  // on_answer() looks at what comes back
@@ -103,15 +109,43 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
                theirs ? theirs->text() : std::string("unknown: it does not answer"));
 }
 
+// A peer that data was exchanged with has said how many calls it made, and waits until this rank says the same; one
+// without a link has none to come.
+Status Communicator::early_leaver(int peer) {
+  if (peer < 0) return {};
+  CallRecord mine = record_.read();
+  {
+    std::lock_guard lock(answers_mutex_);
+    auto said = goodbyes_.find(peer);
+    bool is_early = said != goodbyes_.end() && said->second < mine.number;
+    if (!is_early && (links_->peers()[peer] != nullptr || !departed_.contains(peer))) return {};
+  }
+  return error(Code::kInvalidUsage,
+               "rank {} has finalized and makes no more calls, but rank {} called {}; all ranks must make the same "
+               "calls in one order",
+               peer, rank_, mine.text());
+}
+
+void Communicator::on_left(int rank) {
+  {
+    std::lock_guard lock(answers_mutex_);
+    departed_.insert(rank);
+  }
+  answered_.notify_all();
+  links_->ring();
+}
+
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
   if (type == kAskRecord) {
     CallRecord mine = record_.read();
     mine.waits_for = waits_for_.load(std::memory_order_relaxed);
     control_->send(from, kRecord, mine.encode());
   } else if (type == kGoodbye) {
+    uint64_t calls = UINT64_MAX;
+    if (payload.size() == sizeof calls) std::memcpy(&calls, payload.data(), sizeof calls);
     {
       std::lock_guard lock(answers_mutex_);
-      goodbyes_.insert(from);
+      goodbyes_.emplace(from, calls);
     }
     links_->ring();
   } else if (auto record = CallRecord::decode(payload); type == kRecord && record && record->waits_for < nranks_) {

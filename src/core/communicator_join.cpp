@@ -40,6 +40,11 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
   std::optional<Plan> plan;
   if (!config_.plan_file.empty()) {
+    if (!config_.algorithm.empty() || config_.channels != 0 || config_.slice_bytes != 0) {
+      return error(Code::kInvalidArgument,
+                   "TUTTI_PLAN_FILE says which plan runs; leave out TUTTI_ALGORITHM (--algorithm), TUTTI_CHANNELS and "
+                   "TUTTI_SLICE_BYTES, or the file");
+    }
     plan = TUTTI_TRY(read_plan_file(config_.plan_file, static_cast<int>(config_.slots)));
   }
   TUTTI_TRY(exchange_facts(plan, deadline));
@@ -91,6 +96,7 @@ Status Communicator::agree_on_topology(Deadline deadline) {
 Status Communicator::start_control() {
   return control_->start({
       .on_lost = [this](int, Status why) { fail(std::move(why), false); },
+      .on_left = [this](int rank) { on_left(rank); },
       .on_abort = [this](int, Status why) { fail(std::move(why), false); },
       .on_message = [this](int from, uint32_t type,
                            std::span<const std::byte> payload) { on_message(from, type, payload); },

@@ -39,7 +39,7 @@ void Communicator::part_from_peers() {
   for (int rank = 0; rank < nranks_; ++rank) {
     if (!links_->peers()[rank]) continue;
     connected.push_back(rank);
-    control_->send(rank, kGoodbye, {});
+    control_->send(rank, kGoodbye, std::as_bytes(std::span(&calls_, 1)));
   }
   Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);

@@ -160,8 +160,8 @@ Status Links::share_with(Carrier& carrier, Link& link) {
   return {};
 }
 
-// A message names memory by one id, whichever peer it goes to. Transports count what they export, so the ids are the same
-// on all because everything is exported on all, in one order.
+// A message names memory by one id, whichever peer it goes to. Transports count what they export, so the ids are the
+// same on all because everything is exported on all, in one order.
 Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
   if (mapped_peers_ == 0) return Window{};
   uint32_t id = 0;

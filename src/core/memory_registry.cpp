@@ -1,11 +1,23 @@
 #include "core/memory_registry.h"
 
+#include <sys/sysinfo.h>
+
 #include <mutex>
 
 namespace tutti {
 namespace {
 
 size_t page_size() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// A memfd takes no memory before it is touched, and then the kernel ends whoever touches too much of it.
+Status check_fits(uint64_t size_bytes) {
+  struct sysinfo host {};
+  if (::sysinfo(&host) != 0) return {};
+  uint64_t most = (static_cast<uint64_t>(host.totalram) + host.totalswap) * host.mem_unit;
+  if (size_bytes <= most) return {};
+  return error(Code::kSystem, "cannot allocate {} bytes: this host has {} of memory and swap; ask for less", size_bytes,
+               most);
+}
 
 }  // namespace
 
@@ -14,6 +26,7 @@ Result<void*> MemoryRegistry::allocate(size_t size_bytes) {
   if (whole_pages < size_bytes) {
     return error(Code::kInvalidArgument, "cannot allocate {} bytes: the size is larger than any memory", size_bytes);
   }
+  TUTTI_TRY(check_fits(whole_pages));
   auto allocation = std::make_shared<Allocation>();
   allocation->fd = TUTTI_TRY(create_memfd("tutti-memory", whole_pages));
   allocation->mapping = TUTTI_TRY(Mapping::create(allocation->fd.get(), whole_pages));

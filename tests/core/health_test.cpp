@@ -1,6 +1,10 @@
 // What a communicator says when something is wrong.
 #include <catch2/catch.hpp>
 
+#include <sys/mman.h>
+
+#include <chrono>
+
 #include "core/ranks.h"
 
 namespace tutti::test {
@@ -134,6 +138,35 @@ TEST_CASE("ranks with different options do not join") {
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& sentence : said) CHECK(contains(sentence, "TUTTI_SLOTS is '4' on rank 0 and '6' on rank 1"));
+}
+
+TEST_CASE("the buffers of a failed call may be unmapped at once") {
+  constexpr size_t kBytes = 4 << 20;
+  constexpr int kRounds = 20;
+  auto map = [] {
+    return ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  };
+  for (const char* transport : {"loopback", "shm"}) {
+    for (int round = 0; round < kRounds; ++round) {
+      auto said = with_ranks(2, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+        void *in = map(), *out = map();
+        if (in == MAP_FAILED || out == MAP_FAILED) return "no memory";
+        std::thread aborter;
+        if (rank == 0) {
+          aborter = std::thread([&] {
+            std::this_thread::sleep_for(std::chrono::microseconds(5000 + 331 * round));
+            tutti_comm_abort(comm);
+          });
+        }
+        while (tutti_all_reduce(in, out, kBytes / 4, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) == TUTTI_SUCCESS) continue;
+        ::munmap(in, kBytes);
+        ::munmap(out, kBytes);
+        if (rank == 0) aborter.join();
+        return "";
+      });
+      for (const std::string& sentence : said) CHECK(sentence == "");
+    }
+  }
 }
 
 }  // namespace tutti::test

@@ -59,6 +59,7 @@ class Rank {
   Transport& transport() { return *transport_; }
   Link& link(int peer) { return *links_[peer]; }
   Peers& peers() { return peers_; }
+  const std::byte* arena() const { return arena_.data(); }
 
   Status connect(const std::vector<std::unique_ptr<Rank>>& all) {
     std::vector<int> order;

@@ -116,4 +116,54 @@ TEST_CASE("memory whose lender has given the call up is not trusted") {
   CHECK(status.place().peer == 1);
 }
 
+TEST_CASE("malformed messages are errors, and what they point at is not touched") {
+  constexpr uint64_t kSignature = 7, kPiece = 4000, kNumber = 1;
+  StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
+  const uint64_t end = layout.arena_bytes();
+  const Message bad[] = {
+      {.kind = MessageKind::kSignal, .size_bytes = kPiece},
+      {.kind = MessageKind::kSlot, .size_bytes = kPiece - 4},
+      {.kind = MessageKind::kSlot, .size_bytes = 1 << 20},
+      {.kind = MessageKind::kDirect, .size_bytes = kPiece},
+      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}},
+      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}},
+      {.kind = static_cast<MessageKind>(9), .size_bytes = kPiece},
+  };
+  for (const Message& message : bad) {
+    INFO("kind " << static_cast<int>(message.kind) << ", " << message.size_bytes << " bytes");
+    Plan plan = plan_for("direct_one_shot", 2, layout.slot_bytes);
+    Ranks ranks(layout, fabric("shm").make);
+    const Case which{.count = kPiece / sizeof(int32_t)};
+    Buffers buffers(ranks[0], which.count, false);
+    buffers.fill(0, 0, false);
+    Link& link = ranks[1].link(0);
+    Line line = encode(message, kNumber, kSignature, &message);
+    REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, line).ok());
+    Call call = call_on(buffers, plan.shape(), which, 0);
+    call.signature = kSignature;
+    CHECK(ranks[0].run(programs_of(plan, 0), call).code() == Code::kRemote);
+    CHECK(buffers.guard_intact());
+  }
+}
+
+TEST_CASE("a result is not stored where a peer's output cannot be") {
+  StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
+  for (uint64_t offset : {UINT64_MAX - 63, layout.arena_bytes() - 64, layout.arena_bytes() + 64}) {
+    INFO("offset " << offset);
+    Plan plan = plan_for("direct_two_shot", 2, layout.slot_bytes);
+    Ranks ranks(layout, fabric("shm").make);
+    const Case which{.count = 1000};
+    Buffers buffers(ranks[0], which.count, false);
+    buffers.fill(0, 0, false);
+    Link& link = ranks[1].link(0);
+    Call call = call_on(buffers, plan.shape(), which, 0);
+    uint64_t piece = call.partition.piece(0, 0, 0).size_bytes;
+    Message message{.kind = MessageKind::kSlot, .size_bytes = piece, .output = {1, offset}};
+    REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, encode(message, 1, call.signature, &message)).ok());
+    CHECK(ranks[0].run(programs_of(plan, 0), call, 50).code() == Code::kTimeout);  // rank 1 sends nothing more
+    const auto* slot = reinterpret_cast<const Line*>(ranks[1].arena() + layout.line_offset(0, 0, 1));
+    CHECK(decode(*slot).kind != MessageKind::kDirect);  // the result has come in another way
+  }
+}
+
 }  // namespace tutti::test

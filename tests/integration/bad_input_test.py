@@ -139,6 +139,33 @@ class Options(job.JobTest):
                 self.check_sentence(end.err, r"^tutti bench")
 
 
+class Leaving(job.JobTest):
+    """The last rank makes fewer calls than the others and finalizes."""
+
+    def check(self, ranks, calls, transport):
+        shared = self.by_hand(ranks, TUTTI_TRANSPORT=transport)
+        with self.subTest(ranks=ranks, calls=calls, transport=transport):
+            program = [job.program("loop_until_error"), 8, "malloc"]
+            stay = self.ranks(program, ranks, shared, ranks=range(ranks - 1))
+            leave, = self.ranks([*program, calls], ranks, shared, ranks=[ranks - 1])
+            for process in stay:
+                end = self.ended(process)
+                self.assertEqual(end.status, 3, end)
+                self.check_sentence(end.err, rf"^rank {ranks - 1} has finalized and makes no more calls, but rank \d "
+                                             rf"called all_reduce #{calls + 1} .*; all ranks must make the same calls")
+            self.assertIn(self.ended(leave).status, (0, 3))  # 3: it was still waiting for the others' last call
+
+    def test_before_the_first_call_ends_the_others(self):
+        for ranks in (2, 3, 6):
+            for transport in ("shm", "tcp"):
+                self.check(ranks, 0, transport)
+
+    def test_before_the_last_call_ends_the_others(self):
+        for ranks in (2, 3):
+            for transport in ("shm", "tcp"):
+                self.check(ranks, 5, transport)
+
+
 class PlanFile(job.JobTest):
     def plan(self, ranks, algorithm):
         end = self.run_command([harness.TUTTI, "plan", "all_reduce", "--ranks", ranks, "--algorithm", algorithm,

@@ -1,5 +1,6 @@
-/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti]. Prints "running" after the first
- * call and, once a call has failed, its sentence. Exit status: 3 after a failed call, 2 when it could not start. */
+/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti] [CALLS]. Prints "running" after the
+ * first call and, once a call has failed, its sentence. After CALLS calls it leaves. Exit status: 3 after a failed call
+ * or when leaving failed, 2 when it could not start, 0 when it could leave. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 8;
+  int most_calls = argc > 3 ? atoi(argv[3]) : -1;
   int shared = argc > 2 && strcmp(argv[2], "tutti") == 0;
   void* buffer = NULL;
   if (shared) {
@@ -25,19 +27,20 @@ int main(int argc, char** argv) {
   }
 
   tutti_status_t status = TUTTI_SUCCESS;
-  for (int calls = 0; status == TUTTI_SUCCESS; ++calls) {
+  for (int calls = 0; status == TUTTI_SUCCESS && calls != most_calls; ++calls) {
     status = tutti_all_reduce(buffer, buffer, bytes, TUTTI_UINT8, TUTTI_MAX, comm, NULL);
     if (calls == 0 && status == TUTTI_SUCCESS) {
       puts("running");
       fflush(stdout);
     }
   }
-  fprintf(stderr, "%s\n", tutti_last_error(comm));
+  if (status == TUTTI_SUCCESS) status = tutti_comm_finalize(comm);
+  if (status != TUTTI_SUCCESS) fprintf(stderr, "%s\n", tutti_last_error(comm));
   tutti_comm_destroy(comm);
   if (shared) {
     tutti_mem_free(buffer);
   } else {
     free(buffer);
   }
-  return 3;
+  return status == TUTTI_SUCCESS ? 0 : 3;
 }

@@ -32,6 +32,17 @@ class Results(Checked):
             self.check(3, 1001, TUTTI_TRANSPORT=transport, TUTTI_SLOT_BYTES=4096, TUTTI_SLOTS=2, TUTTI_SLICE_BYTES=1000)
 
 
+class Mixed(job.JobTest):
+    """Ranks that reach some peers over loopback and others over shared memory or TCP."""
+
+    def test_are_right_of_ranks_that_are_threads_of_several_processes(self):
+        for transport in ("", "shm", "tcp"):
+            with self.subTest(transport=transport):
+                end = self.run_command([job.program("two_ranks_per_process"), 1, 1000, 65536, 1_000_000],
+                                       {"TUTTI_TRANSPORT": transport})
+                self.assertEqual((end.status, end.err), (0, ""), end)
+
+
 class Algorithms(Checked):
     def test_are_right_over_shared_memory(self):
         for ranks in (3, 4):
