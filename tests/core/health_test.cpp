@@ -158,7 +158,8 @@ TEST_CASE("the buffers of a failed call may be unmapped at once") {
             tutti_comm_abort(comm);
           });
         }
-        while (tutti_all_reduce(in, out, kBytes / 4, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) == TUTTI_SUCCESS) continue;
+        auto sum = [&] { return tutti_all_reduce(in, out, kBytes / 4, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); };
+        while (sum() == TUTTI_SUCCESS) continue;
         ::munmap(in, kBytes);
         ::munmap(out, kBytes);
         if (rank == 0) aborter.join();

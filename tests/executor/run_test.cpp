@@ -159,7 +159,8 @@ TEST_CASE("a result is not stored where a peer's output cannot be") {
     Call call = call_on(buffers, plan.shape(), which, 0);
     uint64_t piece = call.partition.piece(0, 0, 0).size_bytes;
     Message message{.kind = MessageKind::kSlot, .size_bytes = piece, .output = {1, offset}};
-    REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, encode(message, 1, call.signature, &message)).ok());
+    Line line = encode(message, 1, call.signature, &message);
+    REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, line).ok());
     CHECK(ranks[0].run(programs_of(plan, 0), call, 50).code() == Code::kTimeout);  // rank 1 sends nothing more
     const auto* slot = reinterpret_cast<const Line*>(ranks[1].arena() + layout.line_offset(0, 0, 1));
     CHECK(decode(*slot).kind != MessageKind::kDirect);  // the result has come in another way

@@ -1,6 +1,6 @@
 /* Four ranks in two processes of two threads each, so that every rank has peers in its own process and in another one:
- * two_ranks_per_process COUNT... sums COUNT floats in memory of tutti_mem_alloc(), for each COUNT twice, in memory that is
- * allocated anew. Exit status 0: all sums are right. */
+ * two_ranks_per_process COUNT... sums COUNT floats in memory of tutti_mem_alloc(), for each COUNT twice, in memory that
+ * is allocated anew. Exit status 0: all sums are right. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
