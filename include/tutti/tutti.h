@@ -8,7 +8,7 @@
  *   - "Blocks" means: may wait for other ranks. Every such wait has a deadline (option "timeout_ms").
  *   - Handles are opaque. One communicator may be used by one thread at a time, except tutti_comm_abort() and
  *     tutti_comm_status(), which any thread may call at any time.
- *   - A communicator that has failed stays failed: every later call returns its first error.
+ *   - A communicator that has failed stays failed. Its call's buffers are the caller's again, recv_buffer undefined.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H

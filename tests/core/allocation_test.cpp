@@ -34,24 +34,22 @@ void* allocate(size_t size, size_t alignment) {
 namespace tutti::test {
 namespace {
 
-std::string sum(tutti_comm_t* comm, std::vector<float>& values, int times) {
+std::string sum(tutti_comm_t* comm, void* values, size_t count, int times) {
   for (int i = 0; i < times; ++i) {
-    if (tutti_all_reduce(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) !=
-        TUTTI_SUCCESS) {
+    if (tutti_all_reduce(values, values, count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
       return tutti_last_error(comm);
     }
   }
   return "";
 }
 
-std::string count_allocations(tutti_comm_t* comm, size_t count) {
+std::string count_allocations(tutti_comm_t* comm, void* values, size_t count) {
   constexpr int kToGrow = 20;  // lists that live on from call to call find their size
   constexpr int kCounted = 60;
-  std::vector<float> values(count);
-  std::string wrong = sum(comm, values, kToGrow);
+  std::string wrong = sum(comm, values, count, kToGrow);
   allocations = 0;
   counts = true;
-  if (wrong.empty()) wrong = sum(comm, values, kCounted);
+  if (wrong.empty()) wrong = sum(comm, values, count, kCounted);
   counts = false;
   if (!wrong.empty() || allocations == 0) return wrong;
   return fmt::format("{} allocations in {} calls of {} elements; ", allocations, kCounted, count);
@@ -68,8 +66,15 @@ TEST_CASE("a repeated call allocates nothing") {
       options["transport"] = transport;
       INFO(transport << (options.size() > 1 ? ", asleep" : ""));
       auto wrong = with_ranks(3, options, [](tutti_comm_t* comm, int) {
+        constexpr size_t kMost = 300'000;
+        std::vector<float> ordinary(kMost);
+        void* shared = nullptr;
+        if (tutti_mem_alloc(&shared, kMost * sizeof(float)) != TUTTI_SUCCESS) return std::string("no memory");
         std::string found;
-        for (size_t count : {2, 1000, 300'000}) found += count_allocations(comm, count);
+        for (void* values : {static_cast<void*>(ordinary.data()), shared}) {
+          for (size_t count : {size_t{2}, size_t{1000}, kMost}) found += count_allocations(comm, values, count);
+        }
+        tutti_mem_free(shared);
         return found;
       });
       for (const std::string& sentence : wrong) CHECK(sentence == "");
