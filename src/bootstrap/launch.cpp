@@ -214,11 +214,11 @@ class LaunchReader {
     if (launch.channel != IdChannel::kNone) return launch;
     bool address = !launch.address.empty();
     return error(Code::kInvalidUsage,
-                 "{} started {} ranks, but there is no channel that brings the job's secret to all of them: set "
+                 "this is a job of {} ranks ({}), but there is no channel that brings the job's secret to all of them: set "
                  "TUTTI_SECRET_FILE to a file of at least 32 random bytes that only you can read, the same on all "
                  "hosts{}, or start "
                  "the ranks with `tutti run`, mpirun or srun --mpi=pmix",
-                 launch.launcher, launch.nranks, address ? "" : ", and TUTTI_ADDRESS to host:port of rank 0");
+                 launch.nranks, launch.launcher, address ? "" : ", and TUTTI_ADDRESS to host:port of rank 0");
   }
 
   const Config& config_;

@@ -189,6 +189,16 @@ class Output(ToolTest):
         self.assertEqual(process.wait(harness.LIMIT_S), 128 + signal.SIGTERM)
 
 
+class FullOutput(ToolTest):
+    def test_is_told_in_one_sentence(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([harness.TUTTI, "run", "-n", "2", "--", "sh", "-c", "while echo line; do :; done"],
+                                  stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+                                  env=self.environment, timeout=harness.LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^tutti run: cannot write what the ranks print: No space left .*\n$")
+
+
 class Signals(ToolTest):
     def test_are_passed_on(self):
         for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2"):

@@ -96,8 +96,9 @@ class Launcher {
       stream.close();
     }
     if (!clean) say("some processes of the job could not be ended; `ps` shows them below this process");
-    error_.write_all();
     output_.write_all();
+    note_lost_output(output_);
+    error_.write_all();
     return status_.value_or(clean ? 0 : 1);
   }
 
@@ -198,9 +199,17 @@ class Launcher {
   void write_some(OutputQueue& queue) {
     queue.write_some();
     if (!queue.broken()) return;
+    note_lost_output(queue);
     for (RankStream& stream : streams_) {
       if (&stream.to() == &queue && stream.open()) stream.close();
     }
+  }
+
+  // Who reads it may go; that there is no room is told.
+  void note_lost_output(const OutputQueue& queue) {
+    if (!queue.broken() || queue.failure() == EPIPE || &queue == &error_) return;
+    end_job(1, fmt::format("cannot write what the ranks print: {}; make room there, or write elsewhere",
+                           std::strerror(queue.failure())));
   }
 
   void keep_deadlines() {

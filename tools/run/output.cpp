@@ -23,7 +23,7 @@ void OutputQueue::write_some() {
   ssize_t written = ::write(fd_, pending_.data() + sent_, size);
   if (written < 0) {
     if (errno == EINTR || errno == EAGAIN) return;
-    broken_ = true;
+    failure_ = errno;
     written = static_cast<ssize_t>(pending_.size() - sent_);
   }
   sent_ += static_cast<size_t>(written);

@@ -21,8 +21,10 @@ class OutputQueue {
   bool empty() const { return sent_ == pending_.size(); }
   // Whether readers of the pipes should wait until some of this is written.
   bool full() const { return pending_.size() - sent_ >= kFullBytes; }
-  // The reader is gone; everything added later is dropped.
-  bool broken() const { return broken_; }
+  // The reader is gone, or there is no room; everything added later is dropped.
+  bool broken() const { return failure_ != 0; }
+  // Why, as an errno.
+  int failure() const { return failure_; }
   // Writes a piece. Only after poll() said that the descriptor is writable.
   void write_some();
   // Writes all, blocking.
@@ -35,7 +37,7 @@ class OutputQueue {
   size_t piece_bytes_;
   std::string pending_;
   size_t sent_ = 0;
-  bool broken_ = false;
+  int failure_ = 0;
 };
 
 // Lines of all ranks, to tell which of them another rank has written before.
