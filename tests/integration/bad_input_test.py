@@ -173,8 +173,8 @@ class PlanFile(job.JobTest):
         self.assertEqual((end.status, end.err), (0, ""))
         return json.loads(end.out)["plan"]
 
-    def run_plan(self, ranks, text):
-        shared = self.by_hand(ranks, TUTTI_PLAN_FILE=self.file("plan.json", text))
+    def run_plan(self, ranks, text, **variables):
+        shared = self.by_hand(ranks, TUTTI_PLAN_FILE=self.file("plan.json", text), **variables)
         return [self.ended(process) for process in self.ranks(BENCH, ranks, shared)]
 
     def check_refused(self, text, pattern, ranks=2):
@@ -223,6 +223,32 @@ class PlanFile(job.JobTest):
         steps = plan["parts"][0]["sections"][0]["steps"]
         steps.append({"kind": "wait", "peer": 1})
         self.check_refused(json.dumps(plan), r"rank [01]\b.*\b(put|wait)")
+
+    def test_that_needs_more_slots_than_are_certain_to_be_free_is_refused(self):
+        # Rank 0 sends rank 1 five signals, of which that releases one, before rank 2 may go on: four slots would do if
+        # every release were told at once.
+        def put(to):
+            return {"kind": "put", "peer": to}
+
+        def wait(for_):
+            return {"kind": "wait", "peer": for_}
+
+        before = [[put(1)] * 5 + [put(2)], [wait(0), wait(2)] + [wait(0)] * 4, [wait(0), put(1)]]
+        plan = self.plan(3, "direct_one_shot")
+        for part in plan["parts"]:
+            section = part["sections"][0]
+            section["steps"] = before[part["rank"]] + section["steps"]
+        text = json.dumps(plan)
+        for end in self.run_plan(3, text, TUTTI_SLOTS="4"):
+            self.assertEqual(end.status, 1, end)
+            self.check_sentence(end.err, r"blocks for ever with 3 slots")
+        for end in self.run_plan(3, text, TUTTI_SLOTS="6"):
+            self.assertEqual((end.status, end.err), (0, ""), end)
+
+    def test_together_with_what_it_overrules_is_refused(self):
+        for end in self.run_plan(2, json.dumps(self.plan(2, "ring")), TUTTI_ALGORITHM="direct_one_shot"):
+            self.assertEqual(end.status, 1, end)
+            self.check_sentence(end.err, r"TUTTI_PLAN_FILE says which plan runs; leave out TUTTI_ALGORITHM")
 
     def test_that_gives_a_wrong_result_is_refused(self):
         plan = self.plan(2, "ring")
