@@ -177,6 +177,7 @@ class LaunchReader {
     if (fd && *fd >= 0 && *fd < (1 << 20)) {
       claim->launch.channel = IdChannel::kPmi1;
       claim->launch.pmi_fd = static_cast<int>(*fd);
+      claim->launch.one_host = number_of(get_("MPI_LOCALNRANKS")) == claim->launch.nranks;
     }
     return claim;
   }
@@ -214,10 +215,9 @@ class LaunchReader {
     if (launch.channel != IdChannel::kNone) return launch;
     bool address = !launch.address.empty();
     return error(Code::kInvalidUsage,
-                 "this is a job of {} ranks ({}), but there is no channel that brings the job's secret to all of them: set "
-                 "TUTTI_SECRET_FILE to a file of at least 32 random bytes that only you can read, the same on all "
-                 "hosts{}, or start "
-                 "the ranks with `tutti run`, mpirun or srun --mpi=pmix",
+                 "this is a job of {} ranks ({}), but there is no channel that brings the job's secret to all of "
+                 "them: set TUTTI_SECRET_FILE to a file of at least 32 random bytes that only you can read, the same "
+                 "on all hosts{}, or start the ranks with `tutti run`, mpirun or srun --mpi=pmix",
                  launch.nranks, launch.launcher, address ? "" : ", and TUTTI_ADDRESS to host:port of rank 0");
   }
 

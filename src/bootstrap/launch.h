@@ -32,6 +32,7 @@ struct Launch {
   std::string address;       // kSecretFile: "host:port"
   std::string job_identity;  // kOneHost: the same on all ranks of the job, different from other jobs
   int pmi_fd = -1;
+  bool one_host = false;     // kPmi1: all ranks are on this host, so the process manager need only name the job
 
   friend bool operator==(const Launch&, const Launch&) = default;
 };

@@ -85,6 +85,13 @@ Result<std::string> exchange_by_pmi1(int fd, int rank, const std::function<Resul
   return value;
 }
 
+// The name of the job, the same on all its ranks.
+Result<std::string> job_by_pmi1(int fd, Deadline deadline) {
+  Pmi1 pmi = TUTTI_TRY(Pmi1::open(fd, deadline));
+  TUTTI_TRY(pmi.finalize(deadline));
+  return pmi.space();
+}
+
 }  // namespace
 
 Result<Secret> read_secret_file(const std::string& path) {
@@ -127,6 +134,13 @@ Result<UniqueId> id_of(const Launch& launch, const Config& config) {
 Result<JoinInfo> exchange_id(const Launch& launch, const Config& config, Deadline deadline) {
   std::lock_guard lock(session().mutex);
   if (session().info) return *session().info;
+  if (launch.channel == IdChannel::kPmi1 && launch.one_host) {
+    Launch local = launch;
+    local.channel = IdChannel::kOneHost;
+    local.job_identity = TUTTI_TRY(job_by_pmi1(launch.pmi_fd, deadline));
+    session().info = JoinInfo{launch.rank, launch.nranks, encode(TUTTI_TRY(id_of(local, config))), launch.launcher};
+    return *session().info;
+  }
   auto make = [&]() -> Result<std::string> {
     session().meeting_point = TUTTI_TRY(Rendezvous::create({.interface = config.interface}));
     return to_hex(encode(session().meeting_point->id()));

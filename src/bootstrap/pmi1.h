@@ -27,6 +27,8 @@ class Pmi1 {
   Result<std::string> get(std::string_view key, Deadline deadline);
   // Without it hydra takes the end of this process for a crash.
   Status finalize(Deadline deadline);
+  // The job's key space, named after the job.
+  const std::string& space() const { return space_; }
 
  private:
   explicit Pmi1(int fd) : fd_(fd) {}

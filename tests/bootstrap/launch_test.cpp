@@ -126,7 +126,7 @@ TEST_CASE("launchers that contradict each other are refused with their variables
 
 TEST_CASE("several hosts without a channel for the secret are refused with what to set") {
   auto launch = launch_of(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}}));
-  CHECK_THAT(error_of(launch), Catch::Contains("torchrun started 4 ranks") && Catch::Contains("TUTTI_SECRET_FILE"));
+  CHECK_THAT(error_of(launch), Catch::Contains("a job of 4 ranks (torchrun)") && Catch::Contains("TUTTI_SECRET_FILE"));
   launch = launch_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), {}, false);
   CHECK_THAT(error_of(launch), Catch::Contains("TUTTI_SECRET_FILE") && Catch::Contains("TUTTI_ADDRESS"));
 }

@@ -76,6 +76,16 @@ class Mpich(Launched):
     def test_of_3_ranks_over_tcp(self):
         self.check("mpiexec.mpich", "-n", "3", flags=("--transport", "tcp"), transport="tcp")
 
+    def test_of_ranks_that_do_not_know_that_they_share_a_host(self):
+        self.check("mpiexec.mpich", "-n", "3", "env", "-u", "MPI_LOCALNRANKS")
+
+    def test_without_one_rank_names_it(self):
+        script = '[ "$PMI_RANK" = 1 ] && exec sleep 4; exec "$@"'
+        end = self.run_command(["mpiexec.mpich", "-n", "3", "sh", "-c", script, "sh", *BENCH],
+                               {"TUTTI_BOOTSTRAP_TIMEOUT_MS": "1500"})
+        self.assertNotEqual(end.status, 0)
+        self.assertRegex(end.err, r"rank 1 of 3 has not joined")
+
     def test_of_jobs_of_their_own(self):
         self.check_inside("mpiexec.mpich", "-n", "2")
 
