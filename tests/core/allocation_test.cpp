@@ -46,12 +46,14 @@ std::string sum(tutti_comm_t* comm, void* values, size_t count, int times) {
 std::string count_allocations(tutti_comm_t* comm, void* values, size_t count) {
   constexpr int kToGrow = 20;  // lists that live on from call to call find their size
   constexpr int kCounted = 60;
+  // On a loaded machine a call may be so slow that the awaited rank is asked what it is in, which allocates.
+  constexpr size_t kSlowCalls = kCounted / 10;
   std::string wrong = sum(comm, values, count, kToGrow);
   allocations = 0;
   counts = true;
   if (wrong.empty()) wrong = sum(comm, values, count, kCounted);
   counts = false;
-  if (!wrong.empty() || allocations == 0) return wrong;
+  if (!wrong.empty() || allocations <= kSlowCalls) return wrong;
   return fmt::format("{} allocations in {} calls of {} elements; ", allocations, kCounted, count);
 }
 
