@@ -47,7 +47,7 @@ void Communicator::fail_on_link(Status status) {
   } else {
     if (peer >= 0) control_->send(peer, kAskRecord, {});  // whoever knows that it has left says so
     std::unique_lock lock(answers_mutex_);
-    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened() || departed_.contains(peer); });
+    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened(); });
     lock.unlock();
     if (Status early = early_leaver(peer); !early.ok()) status = std::move(early);
   }
@@ -63,8 +63,9 @@ void Communicator::look_at_delay() {
   }
   int peer = awaited_rank();
   waits_for_.store(peer, std::memory_order_relaxed);
-  if (Status early = early_leaver(peer); !early.ok()) return fail(std::move(early), true);
-  if (!asked_ && peer >= 0 && now - *slow_since_ >= kAskAfter) {
+  if (asked_) {
+    if (Status early = early_leaver(peer); !early.ok()) return fail(std::move(early), true);
+  } else if (peer >= 0 && now - *slow_since_ >= kAskAfter) {
     asked_ = true;
     control_->send(peer, kAskRecord, {});  // on_answer() looks at what comes back
   }

@@ -35,11 +35,12 @@ Status Communicator::finalize() {
 // all that this rank sent, and stores nothing here any more. Links move on meanwhile, because they may still
 // hold what peers wait for.
 void Communicator::part_from_peers() {
+  uint64_t calls = failure_.happened() ? UINT64_MAX : calls_;  // whoever waits for a rank that failed hears why
   std::vector<int> connected;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (!links_->peers()[rank]) continue;
     connected.push_back(rank);
-    control_->send(rank, kGoodbye, std::as_bytes(std::span(&calls_, 1)));
+    control_->send(rank, kGoodbye, std::as_bytes(std::span(&calls, 1)));
   }
   Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
