@@ -1,5 +1,6 @@
 // `tutti bench`: flags as in nccl-tests; the work is in benchmarks/.
 #include <limits.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <memory>
@@ -104,10 +105,25 @@ std::string own_path() {
   return std::string(path, static_cast<size_t>(size));
 }
 
+// All ranks are on this host. Memory that is only reserved costs nothing until it is touched, and then the kernel ends
+// whoever touches too much.
+void check_fits(const bench::Options& options, int ranks) {
+  constexpr double kBuffers = 2;  // to send from, and to receive into
+  constexpr double kGiB = 1 << 30;
+  struct sysinfo host {};
+  if (::sysinfo(&host) != 0) return;
+  double there = (static_cast<double>(host.totalram) + static_cast<double>(host.totalswap)) * host.mem_unit;
+  double needed = kBuffers * ranks * static_cast<double>(options.max_bytes);
+  if (needed <= there) return;
+  fail(1, "the buffers of {} ranks take {:.1f} GiB, but this host has {:.1f} GiB; use a smaller -e or fewer ranks",
+       ranks, needed / kGiB, there / kGiB);
+}
+
 void run(const BenchFlags& flags, bool factor_given, const std::vector<std::string>& arguments) {
   bench::Options options = parse(flags, factor_given);
   if (!flags.as_rank) calibrate_if_missing("tutti bench");
   if (flags.ranks > 0 && !flags.as_rank) {
+    check_fits(options, flags.ranks);
     Job job;
     job.ranks = flags.ranks;
     job.command = {own_path()};
