@@ -20,8 +20,8 @@ class Bench(ToolTest):
     def test_more_memory_than_the_host_has_is_refused_before_anything_starts(self):
         done = self.tutti("bench", "all_reduce", "--ranks", 2, "-b", "500T", "-e", "500T", "--memory", "tutti")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertRegex(done.stderr, r"^tutti bench all_reduce: the buffers of 2 ranks take 2048000\.0 GiB, but this host "
-                                      r"has [\d.]+ GiB; use a smaller -e or fewer ranks\n$")
+        self.assertRegex(done.stderr, r"^tutti bench all_reduce: the buffers of 2 ranks take 2048000\.0 GiB, but this "
+                                      r"host has [\d.]+ GiB; use a smaller -e or fewer ranks\n$")
 
     def test_starts_its_own_ranks_and_prints_the_columns_of_nccl_tests(self):
         done = self.bench("--ranks", 3, "-b", 8, "-e", "8K", "-f", 4, *QUICK)
