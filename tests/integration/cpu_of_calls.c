@@ -2,21 +2,9 @@
  * cpu_of_calls CALLS. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <tutti/tutti.h>
 
-static int64_t cpu_us(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
-         usage.ru_stime.tv_usec;
-}
-
-static void check(tutti_status_t status, tutti_comm_t* comm) {
-  if (status == TUTTI_SUCCESS) return;
-  fprintf(stderr, "%s\n", tutti_last_error(comm));
-  exit(2);
-}
+#include "measured_rank.h"
 
 int main(int argc, char** argv) {
   int calls = argc > 1 ? atoi(argv[1]) : 100;

@@ -2,27 +2,15 @@
  * of wall time and of this process's CPU time that the call took. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <tutti/tutti.h>
+
+#include "measured_rank.h"
 
 static int64_t wall_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static int64_t cpu_us(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
-         usage.ru_stime.tv_usec;
-}
-
-static void check(tutti_status_t status, tutti_comm_t* comm) {
-  if (status == TUTTI_SUCCESS) return;
-  fprintf(stderr, "%s\n", tutti_last_error(comm));
-  exit(2);
 }
 
 int main(int argc, char** argv) {
