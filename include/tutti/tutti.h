@@ -84,7 +84,20 @@ typedef TUTTI_ENUM(tutti_op) {
 } tutti_op_t;
 
 typedef TUTTI_ENUM(tutti_collective) {
-  TUTTI_ALL_REDUCE = 0
+  TUTTI_ALL_REDUCE = 0,
+  TUTTI_REDUCE = 1,
+  TUTTI_BROADCAST = 2,
+  TUTTI_ALL_GATHER = 3,
+  TUTTI_REDUCE_SCATTER = 4,
+  TUTTI_ALL_TO_ALL = 5,
+  TUTTI_GATHER = 6,
+  TUTTI_SCATTER = 7,
+  TUTTI_BARRIER = 8,
+  TUTTI_ALL_GATHER_V = 9,
+  TUTTI_REDUCE_SCATTER_V = 10,
+  TUTTI_ALL_TO_ALL_V = 11,
+  TUTTI_GATHER_V = 12,
+  TUTTI_SCATTER_V = 13
 } tutti_collective_t;
 
 /* Bytes of one element, 0 for a value that is no datatype. */
@@ -173,31 +186,137 @@ TUTTI_API tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes);
 /* Frees memory from tutti_mem_alloc(); NULL is allowed. No call may be using it. */
 TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 
-/* ---- Calls -------------------------------------------------------------------------------------------------- */
+/* ---- Collectives -------------------------------------------------------------------------------------------- */
+
+/* What all calls of this section have in common:
+ *   - Every rank of `comm` calls the same ones in the same order, with the same count, datatype, op and root. Where
+ *     ranks differ the call fails on all of them, with a sentence that names both sides; nothing is truncated.
+ *   - They block until this rank's part is done: recv_buffer holds its result and send_buffer may be changed. That says
+ *     nothing about other ranks, save in tutti_barrier(). tutti_start() does the same without blocking.
+ *   - Buffers are host memory, `stream` is NULL. "n" is the number of ranks, "rank" this one.
+ *   - Send and receive buffers may not overlap, except in place, as each call says. With count 0 they may be NULL.
+ *   - Errors: TUTTI_INVALID_ARGUMENT, before anything is sent; TUTTI_INVALID_USAGE when ranks differ;
+ *     TUTTI_REMOTE_ERROR, TUTTI_TIMEOUT, TUTTI_ABORTED, TUTTI_SYSTEM_ERROR, which fail the communicator.
+ *
+ * Operations: contributions are combined in float32 for 8- and 16-bit floats and rounded once, in up to 128 ranks;
+ * beyond, and where the option "algorithm" asks for one that passes partial results on (docs/plans.md), these are
+ * rounded to the datatype at each hop. All ranks get identical bits. */
+
+/* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's recv_buffer.
+ * In place: send_buffer == recv_buffer. */
+TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                          tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                          tutti_stream_t stream);
+
+/* The same with the result on `root` only; recv_buffer is not used on other ranks. In place on the root: send_buffer ==
+ * recv_buffer. */
+TUTTI_API tutti_status_t tutti_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                      tutti_datatype_t datatype, tutti_op_t op, int root, tutti_comm_t* comm,
+                                      tutti_stream_t stream);
+
+/* Copies `count` elements of the root's send_buffer to every rank's recv_buffer; send_buffer is not used on other
+ * ranks. In place on the root: send_buffer == recv_buffer. */
+TUTTI_API tutti_status_t tutti_broadcast(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                         tutti_datatype_t datatype, int root, tutti_comm_t* comm,
+                                         tutti_stream_t stream);
+
+/* Every rank gets the blocks of all ranks, in rank order: recv_buffer has n * send_count elements. In place:
+ * send_buffer == recv_buffer + rank * send_count elements. */
+TUTTI_API tutti_status_t tutti_all_gather(const void* send_buffer, void* recv_buffer, uint64_t send_count,
+                                          tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* Reduces n blocks of recv_count elements each, and leaves block r on rank r. In place: recv_buffer == send_buffer +
+ * rank * recv_count elements. */
+TUTTI_API tutti_status_t tutti_reduce_scatter(const void* send_buffer, void* recv_buffer, uint64_t recv_count,
+                                              tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                              tutti_stream_t stream);
+
+/* Block j of send_buffer goes to rank j, as block `rank` of its recv_buffer; both have n blocks of `count` elements. In
+ * place: send_buffer == recv_buffer. */
+TUTTI_API tutti_status_t tutti_all_to_all(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                          tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* The root gets the blocks of all ranks, in rank order: its recv_buffer has n * count elements; on other ranks it is
+ * not used. In place on the root: send_buffer == recv_buffer + root * count elements. */
+TUTTI_API tutti_status_t tutti_gather(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                      tutti_datatype_t datatype, int root, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* Block r of the root's send_buffer, which has n * count elements, goes to rank r; on other ranks send_buffer is not
+ * used. In place on the root: recv_buffer == send_buffer + root * count elements. */
+TUTTI_API tutti_status_t tutti_scatter(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                       tutti_datatype_t datatype, int root, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* Returns when all ranks have called it. */
+TUTTI_API tutti_status_t tutti_barrier(tutti_comm_t* comm, tutti_stream_t stream);
+
+/* The forms with counts: blocks of different sizes. `counts` and `displacements` have n entries, in elements; block r
+ * begins at displacement r of its buffer. NULL displacements: blocks follow each other without gaps. Blocks of a
+ * receive buffer may not overlap. Both sides of a block must name the same count: the error says who sends how many
+ * elements to whom. The arrays are copied: they may be changed when the function returns, also tutti_start(). */
+
+/* recv_counts are the same on all ranks, and send_count == recv_counts[rank]; displacements are each rank's own. In
+ * place: send_buffer == recv_buffer + displacement `rank`. */
+TUTTI_API tutti_status_t tutti_all_gather_v(const void* send_buffer, uint64_t send_count, void* recv_buffer,
+                                            const uint64_t* recv_counts, const uint64_t* recv_displacements,
+                                            tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* send_buffer has blocks of recv_counts elements, without gaps; recv_counts are the same on all ranks. In place:
+ * recv_buffer == where block `rank` begins. */
+TUTTI_API tutti_status_t tutti_reduce_scatter_v(const void* send_buffer, void* recv_buffer,
+                                                const uint64_t* recv_counts, tutti_datatype_t datatype, tutti_op_t op,
+                                                tutti_comm_t* comm, tutti_stream_t stream);
+
+/* send_counts[j] of rank i == recv_counts[i] of rank j. In place: the buffers are the same, and so are the counts and
+ * displacements. */
+TUTTI_API tutti_status_t tutti_all_to_all_v(const void* send_buffer, const uint64_t* send_counts,
+                                            const uint64_t* send_displacements, void* recv_buffer,
+                                            const uint64_t* recv_counts, const uint64_t* recv_displacements,
+                                            tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* The arrays are used on the root only, where recv_counts[r] == send_count of rank r. In place on the root: send_buffer
+ * == recv_buffer + displacement `root`. */
+TUTTI_API tutti_status_t tutti_gather_v(const void* send_buffer, uint64_t send_count, void* recv_buffer,
+                                        const uint64_t* recv_counts, const uint64_t* recv_displacements,
+                                        tutti_datatype_t datatype, int root, tutti_comm_t* comm,
+                                        tutti_stream_t stream);
+
+/* The arrays are used on the root only, where send_counts[r] == recv_count of rank r. In place on the root: recv_buffer
+ * == send_buffer + displacement `root`. */
+TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t* send_counts,
+                                         const uint64_t* send_displacements, void* recv_buffer, uint64_t recv_count,
+                                         tutti_datatype_t datatype, int root, tutti_comm_t* comm,
+                                         tutti_stream_t stream);
+
+/* ---- Calls in full, and requests ---------------------------------------------------------------------------- */
 
 /* A call that was started and not yet waited for. */
 typedef struct tutti_request tutti_request_t;
 
-/* One call, in full. Zero the struct, set `struct_size = sizeof(tutti_call_t)`, then the fields that matter: fields
- * that a newer library adds at the end are then zero, which always means "the default". */
+/* One call, in full; what fields mean is said with the function of the collective's name. Zero the struct, set
+ * `struct_size = sizeof(tutti_call_t)`, then the fields that the collective uses; others are not looked at. Fields that
+ * a newer library adds at the end are zero for older programs, which always means "the default". */
 typedef struct tutti_call {
   size_t struct_size;
   tutti_collective_t collective;
   tutti_datatype_t datatype;
   tutti_op_t op;
-  int32_t root;             /* or the peer of a send or receive; unused by all_reduce */
+  int32_t root;
   const void* send_buffer;
   void* recv_buffer;
-  uint64_t count;           /* elements */
+  uint64_t count;           /* elements: send_count of all_gather and gather_v, recv_count of reduce_scatter, ... */
   tutti_stream_t stream;    /* NULL for host buffers */
   int64_t timeout_ms;       /* 0: the communicator's */
   uint64_t flags;           /* 0 */
+  const uint64_t* send_counts; /* these four: of the forms with counts */
+  const uint64_t* send_displacements;
+  const uint64_t* recv_counts;
+  const uint64_t* recv_displacements;
 } tutti_call_t;
 
 /* Starts a call and returns at once; the library makes progress by itself. The buffers belong to the library until the
- * request is complete. Calls of one communicator run in the order in which they were started, which must be the same on
- * all ranks. On success the caller owns *request until tutti_wait() or tutti_test() takes it, which may be after
- * tutti_comm_destroy(). */
+ * request is complete. Calls of one communicator run and complete in the order in which they were started, which must
+ * be the same on all ranks. On success the caller owns *request until one of the functions below takes it, which may be
+ * after tutti_comm_destroy(). */
 TUTTI_API tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request);
 
 /* Blocks until the request is complete, frees it and sets *request to NULL. Returns the call's status. */
@@ -207,19 +326,14 @@ TUTTI_API tutti_status_t tutti_wait(tutti_request_t** request);
  * call's status. */
 TUTTI_API tutti_status_t tutti_test(tutti_request_t** request, int* done);
 
-/* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's
- * recv_buffer, with identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused.
- * 16-bit floats are reduced in float32 and rounded once, in up to 128 ranks; beyond, and where the option "algorithm"
- * asks for one that passes partial results on (docs/plans.md), these are rounded to the datatype at each hop. Blocks
- * until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
-TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
-                                          tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
-                                          tutti_stream_t stream);
+/* Blocks until all `count` requests are complete, and takes them as tutti_wait() does; entries that are NULL are
+ * skipped. Returns the first error by position; all are taken whatever it is. */
+TUTTI_API tutti_status_t tutti_wait_all(size_t count, tutti_request_t** requests);
 
-/* The same without blocking: see tutti_start(). */
-TUTTI_API tutti_status_t tutti_all_reduce_start(const void* send_buffer, void* recv_buffer, uint64_t count,
-                                                tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
-                                                tutti_stream_t stream, tutti_request_t** request);
+/* Blocks until one of the `count` requests is complete, takes it as tutti_wait() does, sets *index to its position and
+ * returns its status; of several that are complete the first by position. Entries that are NULL are skipped; when all
+ * are, *index = count and nothing is waited for. The requests may belong to several communicators. */
+TUTTI_API tutti_status_t tutti_wait_any(size_t count, tutti_request_t** requests, size_t* index);
 
 #ifdef __cplusplus
 }

@@ -20,7 +20,9 @@ constexpr std::array kDatatypes = {
     DatatypeFacts{TUTTI_FLOAT64, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, "bfloat16", "bf16"},
 };
 constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
-constexpr std::array<std::string_view, 1> kCollectives = {"all_reduce"};
+constexpr std::array<std::string_view, 14> kCollectives = {
+    "all_reduce", "reduce",  "broadcast", "all_gather",   "reduce_scatter",   "all_to_all",   "gather",
+    "scatter",    "barrier", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "gather_v", "scatter_v"};
 
 const DatatypeFacts* facts_of(Datatype datatype) {
   auto found = std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](auto& f) { return f.datatype == datatype; });

@@ -32,7 +32,35 @@ constexpr size_t size_of(Datatype datatype) {
 }
 constexpr bool is_valid(Datatype datatype) { return size_of(datatype) != 0; }
 constexpr bool is_valid(ReduceOp op) { return op >= TUTTI_SUM && op <= TUTTI_AVG; }
-constexpr bool is_valid(Collective collective) { return collective == TUTTI_ALL_REDUCE; }
+constexpr bool is_valid(Collective collective) {
+  return collective >= TUTTI_ALL_REDUCE && collective <= TUTTI_SCATTER_V;
+}
+
+// Whether contributions of all ranks are combined: the call has an operation.
+constexpr bool reduces(Collective collective) {
+  return collective == TUTTI_ALL_REDUCE || collective == TUTTI_REDUCE || collective == TUTTI_REDUCE_SCATTER ||
+         collective == TUTTI_REDUCE_SCATTER_V;
+}
+// Whether one rank is different from the others: the call has a root.
+constexpr bool has_root(Collective collective) {
+  return collective == TUTTI_REDUCE || collective == TUTTI_BROADCAST || collective == TUTTI_GATHER ||
+         collective == TUTTI_SCATTER || collective == TUTTI_GATHER_V || collective == TUTTI_SCATTER_V;
+}
+// Whether ranks have blocks of different counts.
+constexpr bool has_counts(Collective collective) {
+  return collective >= TUTTI_ALL_GATHER_V && collective <= TUTTI_SCATTER_V;
+}
+// The same with equal counts.
+constexpr Collective without_counts(Collective collective) {
+  switch (collective) {
+    case TUTTI_ALL_GATHER_V: return TUTTI_ALL_GATHER;
+    case TUTTI_REDUCE_SCATTER_V: return TUTTI_REDUCE_SCATTER;
+    case TUTTI_ALL_TO_ALL_V: return TUTTI_ALL_TO_ALL;
+    case TUTTI_GATHER_V: return TUTTI_GATHER;
+    case TUTTI_SCATTER_V: return TUTTI_SCATTER;
+    default: return collective;
+  }
+}
 
 // "float32", "sum", "all_reduce"; "?" for a value that is none.
 std::string_view name_of(Datatype datatype);

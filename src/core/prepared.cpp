@@ -64,7 +64,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   prepared->plan_digest = prepared->plan.digest();
   std::set<int32_t> peers;
   for (int channel = 0; channel < shape.channels; ++channel) {
-    prepared->programs.push_back(lower(prepared->plan.part(rank_, channel)));
+    prepared->programs.push_back(lower(prepared->plan, rank_, channel));
     peers.insert(prepared->programs.back().peers.begin(), prepared->programs.back().peers.end());
   }
   prepared->peers.assign(peers.begin(), peers.end());

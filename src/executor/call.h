@@ -29,14 +29,17 @@ struct Call {
   ReduceOp op = TUTTI_SUM;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  bool in_place = false;           // what the buffers share is the same block in both
   Partition partition{0, 4, 1, 1, 64};
-  uint64_t size_bytes = 0;
+  uint64_t size_bytes = 0;         // of the larger buffer
   uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
   Window input_window;             // when the caller's buffers lie in shared memory
   Window output_window;
   DataPathOptions options;
 
-  bool in_place() const { return input == output; }
+  // Whether peers may read the caller's buffers in place, and store into its output.
+  bool lends() const { return holds(shape->by_reference, in_place); }
+  bool takes_directly() const { return holds(shape->deliver_directly, in_place); }
 };
 
 }  // namespace tutti

@@ -31,6 +31,7 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   }
   if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
   for (int32_t rank : program.peers) peer_outputs_[rank] = {};
+  one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
   section_ = 0;
   enter_section();
 }
@@ -39,17 +40,30 @@ void ChannelRun::enter_section() {
   round_ = 0;
   op_ = 0;
   computed_ = false;
-  if (section_ >= program_->sections.size()) return;
-  bool repeats = program_->sections[section_].repeat == Repeat::kPerSlice;
-  slices_ = repeats ? call_->partition.slices(channel_) : 1;
+  if (section_ < program_->sections.size()) rounds_ = rounds_of(program_->sections[section_]);
+}
+
+uint64_t ChannelRun::slices_of(const Op& op) const {
+  return one_slice_ || op.chunk == kNoChunk ? 1 : call_->partition.slices(channel_, op.chunk);
+}
+
+uint64_t ChannelRun::chunk_bytes(const Op& op) const {
+  return op.chunk == kNoChunk ? 0 : call_->partition.size_bytes(channel_, op.chunk);
+}
+
+uint64_t ChannelRun::rounds_of(Span ops) const {
+  uint64_t rounds = 0;
+  for (uint32_t i = ops.first; i < ops.first + ops.count; ++i) {
+    rounds = std::max(rounds, slices_of(program_->ops[i]) + program_->ops[i].lag);
+  }
+  return rounds;
 }
 
 void ChannelRun::next_op() {
-  const ProgramSection& section = program_->sections[section_];
   computed_ = false;
-  if (++op_ < section.ops.count) return;
+  if (++op_ < program_->sections[section_].count) return;
   op_ = 0;
-  if (++round_ < slices_ + section.max_lag) return;
+  if (++round_ < rounds_) return;
   ++section_;
   enter_section();
 }
@@ -59,10 +73,10 @@ Result<Progress> ChannelRun::advance() {
   Step step = Step::kDone;
   awaited_ = nullptr;
   while (section_ < program_->sections.size()) {
-    const ProgramSection& section = program_->sections[section_];
-    if (section.ops.count > 0) {
-      const Op& op = program_->ops[section.ops.first + op_];
-      bool runs = round_ >= op.lag && round_ - op.lag < slices_;
+    Span ops = program_->sections[section_];
+    if (ops.count > 0) {
+      const Op& op = program_->ops[ops.first + op_];
+      bool runs = round_ >= op.lag && round_ - op.lag < slices_of(op);
       if (runs) step = run(op, round_ - op.lag);
       if (step != Step::kDone) break;
       moved = moved || runs;
@@ -112,10 +126,8 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
                     .at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
-  if (!is_well_formed(message, op, slice)) {
-    return fail(error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
-                      static_cast<int>(message.kind), message.size_bytes)
-                    .at({.rank = -1, .peer = from.rank(), .link = {}}));
+  if (Status form = check_form(message, op, slice, from.rank()); !form.ok()) {
+    return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
   std::byte* into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
@@ -124,12 +136,25 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   return accepted;
 }
 
-bool ChannelRun::is_well_formed(const Message& message, const Op& op, uint64_t slice) const {
-  uint64_t most = message.kind == MessageKind::kInline ? kInlineBytes : call_->shape->slice_bytes;
-  if (message.kind > MessageKind::kDirect || message.size_bytes > most) return false;
-  if (message.kind == MessageKind::kSignal && message.size_bytes > 0) return false;
-  if (op.into == kNoChunk) return message.kind != MessageKind::kDirect;
-  return message.size_bytes == output_piece(op.into, slice).size();
+Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice, int from) const {
+  bool is_inline = message.kind == MessageKind::kInline;
+  uint64_t mine = chunk_bytes(op);
+  uint64_t theirs = is_inline ? message.size_bytes : message.chunk_bytes;
+  // Counts that only some ranks know are no part of the signature.
+  if (slice == 0 && mine != theirs && has_counts(call_->shape->collective)) {
+    uint64_t element = size_of(call_->datatype);
+    return error(Code::kInvalidUsage,
+                 "rank {} sends {} elements in {} where this rank expects {}; the counts of both must be the same",
+                 from, theirs / element, name_of(call_->shape->collective), mine / element);
+  }
+  uint64_t expected = one_slice_ || mine == 0 ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
+  bool well_formed = message.kind <= MessageKind::kDirect && message.size_bytes == expected &&
+                     (is_inline ? expected <= kInlineBytes : theirs == mine) &&
+                     (op.into != kNoChunk || message.kind != MessageKind::kDirect);
+  if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
+  if (well_formed) return {};
+  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from,
+               static_cast<int>(message.kind), message.size_bytes);
 }
 
 ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {

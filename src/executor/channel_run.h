@@ -60,7 +60,7 @@ class ChannelRun {
   // Receiving.
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
-  bool is_well_formed(const Message& message, const Op& op, uint64_t slice) const;
+  Status check_form(const Message& message, const Op& op, uint64_t slice, int from) const;
   // Between begin_access() and end_access() of the peer's link.
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);
@@ -79,11 +79,11 @@ class ChannelRun {
   Step combine_with_lenders(const Op& op);
   bool streams_past_caches(const Op& op) const;
   Step send_all(const Op& op);
-  Message describe(const Send& send, const Delivery& delivery) const;
+  Message describe(const Op& op, const Send& send, const Delivery& delivery) const;
   void release(const Op& op);
 
   std::span<std::byte> output_piece(int chunk, uint64_t slice) const {
-    Piece piece = call_->partition.piece(channel_, chunk, slice);
+    Piece piece = call_->partition.output(channel_, chunk, slice);
     return {call_->output + piece.offset_bytes, piece.size_bytes};
   }
   Value value_of(const Operand& operand, uint64_t slice);
@@ -91,6 +91,11 @@ class ChannelRun {
   Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
   void enter_section();
   void next_op();
+  // How often an op runs, and how many rounds that makes of the current section.
+  uint64_t slices_of(const Op& op) const;
+  // Of the op's chunk on this channel; 0 for bare signals.
+  uint64_t chunk_bytes(const Op& op) const;
+  uint64_t rounds_of(Span ops) const;
   Step settle();
   Peer& peer(int rank) { return *(*peers_)[rank]; }
 
@@ -106,7 +111,8 @@ class ChannelRun {
   // Where the walk is.
   size_t section_ = 0;
   uint64_t round_ = 0;
-  uint64_t slices_ = 0;
+  uint64_t rounds_ = 0;
+  bool one_slice_ = false;                 // no chunk of this call has more
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done

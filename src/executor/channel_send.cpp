@@ -57,7 +57,7 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
 ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
   switch (operand.space) {
     case Space::kInput: {
-      Piece piece = call_->partition.piece(channel_, operand.index, slice);
+      Piece piece = call_->partition.input(channel_, operand.index, slice);
       return {call_->input + piece.offset_bytes, piece.size_bytes};
     }
     case Space::kOutput: {
@@ -135,9 +135,9 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
     return {MessageKind::kSlot, stream.slot(), stream.slot()};
   }
   const Window& window = peer_outputs_[send.peer];
-  if (send.into != kNoChunk && call_->shape->deliver_directly && window) {
+  if (send.into != kNoChunk && call_->shape->deliver_directly != Permission::kNever && window) {
     const RemoteMemory* memory = to.link().find(window.memory_id);
-    Piece piece = call_->partition.piece(channel_, send.into, slice);
+    Piece piece = call_->partition.output(channel_, send.into, slice);
     bool fits = memory != nullptr && memory->mapped != nullptr && window.offset <= memory->size_bytes &&
                 piece.offset_bytes <= memory->size_bytes - window.offset &&
                 value_bytes_ <= memory->size_bytes - window.offset - piece.offset_bytes;
@@ -155,13 +155,15 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.
 bool ChannelRun::may_lend(const Send& send) const {
-  if (send.source.space == Space::kInput) return call_->shape->by_reference || !call_->in_place();
-  return send.source.space == Space::kOutput && call_->shape->by_reference;
+  return call_->lends() && (send.source.space == Space::kInput || send.source.space == Space::kOutput);
 }
 
 const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
-  const std::byte* base = send.source.space == Space::kInput ? call_->input : call_->output;
-  return base + call_->partition.piece(channel_, send.source.index, slice).offset_bytes;
+  const Partition& partition = call_->partition;
+  if (send.source.space == Space::kInput) {
+    return call_->input + partition.input(channel_, send.source.index, slice).offset_bytes;
+  }
+  return call_->output + partition.output(channel_, send.source.index, slice).offset_bytes;
 }
 
 void ChannelRun::combine(const Op& op) {
@@ -200,18 +202,20 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
     const Delivery& delivery = deliveries_[sent_];
     const std::byte* payload = delivery.kind == MessageKind::kInline ? value_ : delivery.payload;
     Peer& to = peer(send.peer);
-    auto result = to.send_stream(channel_).send(describe(send, delivery), call_->signature, payload);
+    auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload);
     if (!result.ok()) return fail(std::move(result).status());
     if (*result == PutResult::kFull) return wait_for(to);
   }
   return Step::kDone;
 }
 
-Message ChannelRun::describe(const Send& send, const Delivery& delivery) const {
+Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& delivery) const {
   Message message;
   message.kind = delivery.kind;
   message.size_bytes = value_bytes_;
+  if (delivery.kind == MessageKind::kInline) return message;
   message.output = call_->output_window;
+  message.chunk_bytes = one_slice_ ? value_bytes_ : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;

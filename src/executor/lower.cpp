@@ -4,7 +4,9 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "plan/group.h"
+#include "plan/resolve.h"
 
 namespace tutti {
 namespace {
@@ -16,8 +18,8 @@ bool mentions(const std::vector<Place>& places, Place place) {
 // Lowers one section; `temps` maps a Plan's temp to its storage across sections.
 class SectionLowering {
  public:
-  SectionLowering(const Section& section, Program& program, std::map<int, int>& temps)
-      : steps_(section.steps), program_(program), temps_(temps) {}
+  SectionLowering(const Section& section, const SectionFacts& facts, Program& program, std::map<int, int>& temps)
+      : steps_(section.steps), facts_(facts), program_(program), temps_(temps) {}
 
   void run() {
     for (size_t i = 0; i < steps_.size();) i = lower_from(i);
@@ -35,6 +37,7 @@ class SectionLowering {
     Op op;
     op.kind = OpKind::kCompute;
     op.lag = step.lag;
+    op.chunk = facts_.steps[i].chunk;
     op.finish = step.finish;
     op.sources = add_operands(step.sources);
     op.sends = add_sends(step.kind == StepKind::kPut ? i : i + 1, end);
@@ -48,6 +51,7 @@ class SectionLowering {
     Op op;
     op.kind = OpKind::kWait;
     op.lag = steps_[i].lag;
+    op.chunk = facts_.steps[i].chunk;
     op.peer = steps_[i].peer;
     op.into = steps_[i].into;
     op.release = op.into != kNoChunk || last_use(i) == i;
@@ -122,28 +126,30 @@ class SectionLowering {
   }
 
   const std::vector<Step>& steps_;
+  const SectionFacts& facts_;
   Program& program_;
   std::map<int, int>& temps_;
 };
 
 }  // namespace
 
-Program lower(const RankPlan& part) {
+Program lower(const Plan& plan, int rank, int channel) {
+  RankPlan part = plan.part(rank, channel);
+  auto facts = resolve(plan.shape(), part, rank, channel);
+  TUTTI_CHECK(facts.ok());
   Program program;
   std::map<int, int> temps;
   std::set<int> peers;
-  for (const Section& section : part.sections) {
-    ProgramSection lowered;
-    lowered.repeat = section.repeat;
-    lowered.ops.first = static_cast<uint32_t>(program.ops.size());
-    SectionLowering(section, program, temps).run();
-    lowered.ops.count = static_cast<uint32_t>(program.ops.size()) - lowered.ops.first;
+  for (size_t s = 0; s < part.sections.size(); ++s) {
+    const Section& section = part.sections[s];
+    Span ops{static_cast<uint32_t>(program.ops.size()), 0};
+    SectionLowering(section, (*facts)[s], program, temps).run();
+    ops.count = static_cast<uint32_t>(program.ops.size()) - ops.first;
     for (const Step& step : section.steps) {
-      lowered.max_lag = std::max(lowered.max_lag, step.lag);
+      program.temp_copies = std::max<int>(program.temp_copies, step.lag + 1);
       if (step.peer >= 0) peers.insert(step.peer);
     }
-    program.temp_copies = std::max<int>(program.temp_copies, lowered.max_lag + 1);
-    program.sections.push_back(lowered);
+    program.sections.push_back(ops);
   }
   program.peers.assign(peers.begin(), peers.end());
   program.temps = static_cast<int>(temps.size());

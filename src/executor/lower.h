@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-// `part` must come from a Plan that validate() accepts.
-Program lower(const RankPlan& part);
+// This rank's part of `plan`, which validate() accepts, on one channel.
+Program lower(const Plan& plan, int rank, int channel);
 
 }  // namespace tutti

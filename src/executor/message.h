@@ -36,6 +36,7 @@ struct Message {
   Window payload;           // kReference
   uint64_t address = 0;     // kPull
   Window output;            // the sender's output of this call; none with kInline
+  uint64_t chunk_bytes = 0; // of the whole chunk on this channel; none with kInline
 };
 
 inline Line encode(const Message& message, uint64_t number, uint64_t signature, const void* inline_payload) {
@@ -50,6 +51,7 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
   line.words[3] = message.payload.memory_id | static_cast<uint64_t>(message.output.memory_id) << 32;
   line.words[4] = message.kind == MessageKind::kPull ? message.address : message.payload.offset;
   line.words[5] = message.output.offset;
+  line.words[6] = message.chunk_bytes;
   return line;
 }
 
@@ -61,6 +63,7 @@ inline Message decode(const Line& line) {
   message.payload = {static_cast<uint32_t>(line.words[3]), line.words[4]};
   message.address = line.words[4];
   message.output = {static_cast<uint32_t>(line.words[3] >> 32), line.words[5]};
+  message.chunk_bytes = line.words[6];
   return message;
 }
 

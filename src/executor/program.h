@@ -36,6 +36,7 @@ struct Op {
   OpKind kind = OpKind::kCompute;
   uint8_t lag = 0;
   bool finish = false;
+  int32_t chunk = kNoChunk;    // that it means; kNoChunk: bare signals, which run once
   int32_t peer = -1;           // kWait
   int32_t into = kNoChunk;     // kWait
   bool release = false;        // kWait: nobody reads the arrival
@@ -45,14 +46,8 @@ struct Op {
   Span releases;               // kCompute: into peers; their arrivals are read here for the last time
 };
 
-struct ProgramSection {
-  Repeat repeat = Repeat::kPerSlice;
-  Span ops;
-  uint8_t max_lag = 0;
-};
-
 struct Program {
-  std::vector<ProgramSection> sections;
+  std::vector<Span> sections;  // into ops
   std::vector<Op> ops;
   std::vector<Operand> operands;
   std::vector<Send> sends;

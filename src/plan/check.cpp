@@ -3,6 +3,7 @@
 #include <random>
 #include <unordered_map>
 
+#include "plan/collective.h"
 #include "plan/cursor.h"
 #include "plan/expressions.h"
 #include "plan/resolve.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int kCalls = 2;
 
-// A chunk of a rank's memory. In place, input and output are one.
+// A piece of a rank's memory. In place, input and output are one.
 struct Cell {
   Space space = Space::kInput;
   int chunk = 0;
@@ -58,8 +59,10 @@ class Machine {
       facts_.push_back(TUTTI_TRY(resolve(shape_, parts_[i], i / shape_.channels, i % shape_.channels)));
     }
     for (int rank = 0; rank < shape_.nranks; ++rank) {
-      ranks_[rank].input.resize(cells());
-      ranks_[rank].output.resize(cells());
+      Rank& self = ranks_[rank];
+      self.in_place = options_.in_place == InPlace::kAll || (options_.in_place == InPlace::kSome && random_() % 2 == 0);
+      self.input.resize(cells());
+      self.output.resize(cells());
     }
     // Actions are tried in random order; when none of all makes progress nothing ever will.
     std::vector<int> actions(shape_.nranks * (shape_.channels + 1));
@@ -86,6 +89,7 @@ class Machine {
     std::map<int, std::pair<int, size_t>> arrivals;  // peer -> (peer, message)
   };
   struct Rank {
+    bool in_place = false;
     int entered = 0;  // calls
     int left = 0;
     std::vector<Running> running;  // by channel; empty outside of calls
@@ -98,9 +102,27 @@ class Machine {
   size_t index_of(int channel, const Cell& cell) const {
     return (static_cast<size_t>(channel) * shape_.chunks + cell.chunk) * options_.slices + cell.slice;
   }
+  // What two ranks send each other has as many slices both ways, as in place it must.
+  uint64_t slices_of(int chunk) const {
+    if (options_.equal_slices) return options_.slices;
+    int back = input_block(shape_, chunk) * shape_.nranks + output_block(shape_, chunk);
+    bool per_pair = without_counts(shape_.collective) == TUTTI_ALL_TO_ALL;
+    return some_slices(per_pair ? std::min(chunk, back) : chunk, options_.seed, options_.slices);
+  }
   int& memory(int rank, int channel, const Cell& cell) {
-    bool in_output = cell.space == Space::kOutput && !options_.in_place;
-    return (in_output ? ranks_[rank].output : ranks_[rank].input)[index_of(channel, cell)];
+    bool is_input = cell.space == Space::kInput;
+    Cell block = cell;
+    block.chunk = is_input ? input_block(shape_, cell.chunk) : output_block(shape_, cell.chunk);
+    Rank& self = ranks_[rank];
+    return (is_input || self.in_place ? self.input : self.output)[index_of(channel, block)];
+  }
+  template <typename Visit>
+  void visit_cells(Space space, Visit&& visit) const {
+    for (int channel = 0; channel < shape_.channels; ++channel) {
+      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+        for (uint64_t slice = 0; slice < slices_of(chunk); ++slice) visit(channel, Cell{space, chunk, slice});
+      }
+    }
   }
   Stream& stream(int from, int to, int channel) {
     uint64_t key = (static_cast<uint64_t>(from) * shape_.nranks + to) * shape_.channels + channel;
@@ -118,7 +140,8 @@ class Machine {
       if (!running.cursor.done()) return false;
     }
     // The caller may change its buffers after the call, so nobody may still need them.
-    if (options_.by_reference && self.unreleased > 0) return false;
+    bool lends = options_.use_permissions && holds(shape_.by_reference, self.in_place);
+    if (lends && self.unreleased > 0) return false;
     TUTTI_TRY(leave(rank));
     return true;
   }
@@ -126,38 +149,45 @@ class Machine {
   void enter(int rank) {
     Rank& self = ranks_[rank];
     for (int channel = 0; channel < shape_.channels; ++channel) {
-      self.running.push_back({Cursor(parts_[rank * shape_.channels + channel], options_.slices), {}, {}});
-      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
-        for (uint64_t slice = 0; slice < options_.slices; ++slice) {
-          Cell cell{Space::kInput, chunk, slice};
-          self.output[index_of(channel, cell)] = Expressions::kGarbage;
-          self.input[index_of(channel, cell)] = expressions_.leaf(rank, self.entered, index_of(channel, cell));
-        }
-      }
+      size_t part = static_cast<size_t>(rank) * shape_.channels + channel;
+      self.running.push_back({Cursor(parts_[part], facts_[part], [this](int chunk) { return slices_of(chunk); }), {}, {}});
     }
+    visit_cells(Space::kInput, [&](int channel, const Cell& cell) {
+      if (!in_input(shape_, rank, cell.chunk)) return;
+      memory(rank, channel, cell) = expressions_.leaf(rank, self.entered, index_of(channel, cell));
+    });
     ++self.entered;
   }
 
   Status leave(int rank) {
     Rank& self = ranks_[rank];
-    for (int channel = 0; channel < shape_.channels; ++channel) {
-      for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
-        for (uint64_t slice = 0; slice < options_.slices; ++slice) {
-          Cell cell{Space::kOutput, chunk, slice};
-          TUTTI_TRY(check_result(rank, channel, cell, memory(rank, channel, cell)));
-        }
+    Status status = check_barrier(rank);
+    visit_cells(Space::kOutput, [&](int channel, const Cell& cell) {
+      if (status.ok() && in_output(shape_, rank, cell.chunk)) {
+        status = check_result(rank, channel, cell, memory(rank, channel, cell));
       }
-    }
+    });
     self.running.clear();
     std::fill(self.input.begin(), self.input.end(), Expressions::kGarbage);
     std::fill(self.output.begin(), self.output.end(), Expressions::kGarbage);
     ++self.left;
+    return status;
+  }
+
+  Status check_barrier(int rank) const {
+    if (shape_.collective != TUTTI_BARRIER) return {};
+    for (int other = 0; other < shape_.nranks; ++other) {
+      if (ranks_[other].entered >= ranks_[rank].entered) continue;
+      return error(Code::kInvalidArgument, "rank {} leaves barrier {} before rank {} has entered it", rank,
+                   ranks_[rank].left, other);
+    }
     return {};
   }
 
   Status check_result(int rank, int channel, const Cell& cell, int value) {
     int call = ranks_[rank].left;
-    std::string fault = expressions_.fault_of_result(value, call, index_of(channel, cell));
+    std::string fault =
+        expressions_.fault_of_result(value, call, index_of(channel, cell), contributor(shape_, cell.chunk));
     int& expected = expected_[call * cells() + index_of(channel, cell)];
     if (expected == Expressions::kGarbage) expected = value;
     if (fault.empty() && expected != value) fault = "differs from another rank's in how it was computed";
@@ -165,7 +195,6 @@ class Machine {
     return error(Code::kInvalidArgument, "rank {}, channel {}: output[{}], slice {} of call {} {}", rank, channel,
                  cell.chunk, cell.slice, call, fault);
   }
-
 
   Result<bool> advance(int rank, int channel) {
     Rank& self = ranks_[rank];
@@ -197,12 +226,14 @@ class Machine {
     if (message.payload) {
       const Place& source = step.sources[0];
       bool in_buffer = source.space == Space::kInput || source.space == Space::kOutput;
-      message.by_reference = options_.by_reference && in_buffer;
+      message.by_reference =
+          in_buffer && options_.use_permissions && holds(shape_.by_reference, ranks_[rank].in_place);
       if (in_buffer) message.from = {source.space, source.index, message.slice};
       message.value = read(rank, channel, running, source);
       const Rank& receiver = ranks_[step.peer];
       bool in_same_call = !receiver.running.empty() && receiver.entered == ranks_[rank].entered;
-      message.directly = options_.deliver_directly && step.into != kNoChunk && in_same_call;
+      bool open = options_.use_permissions && holds(shape_.deliver_directly, receiver.in_place);
+      message.directly = open && step.into != kNoChunk && in_same_call;
     }
     out.messages.push_back(message);
     ++ranks_[rank].unreleased;
@@ -305,13 +336,15 @@ Status check_symbolically(const Plan& plan, const CheckOptions& options) {
 Status prove(const Plan& plan, int slots) {
   constexpr uint64_t kSchedules = 4;
   TUTTI_TRY(validate(plan, {0, slots}));
-  for (bool in_place : {false, true}) {
+  for (InPlace in_place : {InPlace::kNone, InPlace::kAll, InPlace::kSome}) {
     for (uint64_t seed = 1; seed <= kSchedules; ++seed) {
-      CheckOptions options{.slots = slots, .in_place = in_place, .seed = seed};
-      TUTTI_TRY(check_symbolically(plan, options));
-      options.by_reference = plan.shape().by_reference;
-      options.deliver_directly = plan.shape().deliver_directly;
-      TUTTI_TRY(check_symbolically(plan, options));
+      for (bool use_permissions : {false, true}) {
+        TUTTI_TRY(check_symbolically(plan, {.equal_slices = seed % 2 == 1,
+                                            .slots = slots,
+                                            .in_place = in_place,
+                                            .use_permissions = use_permissions,
+                                            .seed = seed}));
+      }
     }
   }
   return {};

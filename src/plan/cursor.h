@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "plan/plan.h"
+#include "plan/resolve.h"
 
 namespace tutti {
 
@@ -14,10 +16,19 @@ inline int largest_lag(const Section& section) {
   return lag;
 }
 
+// How many slices a chunk has on the channel in question; at least 1.
+using SliceCounts = std::function<uint64_t(int chunk)>;
+
+// From 1 to `most`, without any pattern.
+inline uint64_t some_slices(int chunk, uint64_t seed, uint64_t most) {
+  return ((static_cast<uint64_t>(chunk) + 1) * 0x9e3779b97f4a7c15 * (2 * seed + 1) >> 40) % most + 1;
+}
+
 class Cursor {
  public:
-  // `part` outlives the Cursor; slices >= 1.
-  Cursor(const RankPlan& part, uint64_t slices) : part_(&part), slices_(slices) {
+  // `part` and `facts`, which are of one another, outlive the Cursor.
+  Cursor(const RankPlan& part, const PartFacts& facts, SliceCounts slices)
+      : part_(&part), facts_(&facts), slices_(std::move(slices)) {
     enter_section();
     settle();
   }
@@ -34,13 +45,18 @@ class Cursor {
   }
 
  private:
-  void enter_section() {
-    step_ = round_ = 0;
-    if (done()) return;
-    const Section& section = part_->sections[section_];
-    rounds_ = section.repeat == Repeat::kOnce ? 1 : slices_ + largest_lag(section);
+  // Once for a step that means no chunk.
+  uint64_t slices_of(size_t step) const {
+    int chunk = (*facts_)[section_].steps[step].chunk;
+    return chunk == kNoChunk ? 1 : slices_(chunk);
   }
-  bool runs() const { return round_ >= step().lag && round_ - step().lag < slices_; }
+  void enter_section() {
+    step_ = round_ = rounds_ = 0;
+    if (done()) return;
+    const auto& steps = part_->sections[section_].steps;
+    for (size_t i = 0; i < steps.size(); ++i) rounds_ = std::max(rounds_, slices_of(i) + steps[i].lag);
+  }
+  bool runs() const { return round_ >= step().lag && round_ - step().lag < slices_of(step_); }
 
   // Moves on to the next step that runs.
   void settle() {
@@ -48,7 +64,7 @@ class Cursor {
       if (step_ < part_->sections[section_].steps.size()) {
         if (runs()) return;
         ++step_;
-      } else if (step_ > 0 && ++round_ < rounds_) {
+      } else if (++round_ < rounds_) {
         step_ = 0;
       } else {
         ++section_;
@@ -58,7 +74,8 @@ class Cursor {
   }
 
   const RankPlan* part_;
-  uint64_t slices_;
+  const PartFacts* facts_;
+  SliceCounts slices_;
   uint64_t rounds_ = 0;
   uint64_t round_ = 0;
   size_t section_ = 0;

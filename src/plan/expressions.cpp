@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "plan/collective.h"
+
 namespace tutti {
 namespace {
 
@@ -63,16 +65,19 @@ int Expressions::combine(std::span<const int> sources, bool finish, std::string&
   return intern({kFinished, value}, std::move(sum));
 }
 
-std::string Expressions::fault_of_result(int value, int call, size_t cell) const {
+std::string Expressions::fault_of_result(int value, int call, size_t cell, int contributor) const {
   if (value == kGarbage) return "was never written";
   const Expression& result = expressions_[value];
   if (result.call != call) return fmt::format("has values of call {}", result.call);
   if (result.cell != cell) return "has values of another piece";
   for (int rank = 0; rank < nranks_; ++rank) {
-    if ((result.ranks[rank / kWordBits] >> rank % kWordBits & 1) == 0)
-      return fmt::format("lacks the contribution of rank {}", rank);
+    bool wanted = contributor == kAllRanks || contributor == rank;
+    bool there = (result.ranks[rank / kWordBits] >> rank % kWordBits & 1) != 0;
+    if (wanted && !there) return fmt::format("lacks the contribution of rank {}", rank);
+    if (!wanted && there) return fmt::format("has a contribution of rank {}, which has no part in it", rank);
   }
-  if (!result.finished) return "was not finished";
+  if (contributor == kAllRanks && !result.finished) return "was not finished";
+  if (contributor != kAllRanks && result.finished) return "was finished, which is for results of operations";
   return "";
 }
 

@@ -126,6 +126,7 @@ Result<Step> parse_step(const JsonValue& value) {
   }
   step.peer = static_cast<int32_t>(TUTTI_TRY(reader.number("peer", 0, kMost, -1)));
   step.into = static_cast<int32_t>(TUTTI_TRY(reader.number("into", 0, kMost, kNoChunk)));
+  step.chunk = static_cast<int32_t>(TUTTI_TRY(reader.number("chunk", 0, kMost, kNoChunk)));
   step.lag = static_cast<uint8_t>(TUTTI_TRY(reader.number("lag", 0, UINT8_MAX, 0)));
   step.finish = TUTTI_TRY(reader.flag("finish", false));
   step.sources = TUTTI_TRY(parse_places(reader, "sources"));
@@ -137,13 +138,20 @@ Result<Step> parse_step(const JsonValue& value) {
 Result<Section> parse_section(const JsonValue& value) {
   Reader reader(value, "the section");
   Section section;
-  std::string_view repeat = TUTTI_TRY(reader.text("repeat"));
-  if (repeat != "once" && repeat != "per_slice") return wrong(value, "\"repeat\" must be \"once\" or \"per_slice\"");
-  section.repeat = repeat == "once" ? Repeat::kOnce : Repeat::kPerSlice;
   const JsonValue* steps = TUTTI_TRY(reader.need("steps", Kind::kList));
   for (const JsonValue& step : steps->items) section.steps.push_back(TUTTI_TRY(parse_step(step)));
   TUTTI_TRY(reader.finish());
   return section;
+}
+
+Result<Permission> parse_permission(Reader& reader, std::string_view name) {
+  const JsonValue* value = reader.find(name);
+  if (value == nullptr) return Permission::kNever;
+  std::string_view word = TUTTI_TRY(reader.text(name));
+  if (word == "never") return Permission::kNever;
+  if (word == "unless_in_place") return Permission::kUnlessInPlace;
+  if (word == "always") return Permission::kAlways;
+  return wrong(*value, "\"{}\" is \"never\", \"unless_in_place\" or \"always\"", name);
 }
 
 Result<PlanShape> parse_shape(const JsonValue& value) {
@@ -158,8 +166,8 @@ Result<PlanShape> parse_shape(const JsonValue& value) {
   shape.channels = static_cast<int>(TUTTI_TRY(reader.number("channels", 1, kMaxPlanChannels)));
   shape.chunks = static_cast<int>(TUTTI_TRY(reader.number("chunks", 1, kMaxPlanChunks)));
   shape.slice_bytes = static_cast<uint64_t>(TUTTI_TRY(reader.number("slice_bytes", 64, kMaxPlanSliceBytes)));
-  shape.by_reference = TUTTI_TRY(reader.flag("by_reference", false));
-  shape.deliver_directly = TUTTI_TRY(reader.flag("deliver_directly", false));
+  shape.by_reference = TUTTI_TRY(parse_permission(reader, "by_reference"));
+  shape.deliver_directly = TUTTI_TRY(parse_permission(reader, "deliver_directly"));
   TUTTI_TRY(reader.finish());
   Status status = check_shape(shape);
   if (!status.ok()) return wrong(value, "{}", status.message());

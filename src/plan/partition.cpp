@@ -12,4 +12,15 @@ Partition::Partition(uint64_t count, uint32_t element_bytes, int channels, int c
   TUTTI_CHECK(slice_bytes > 0 && slice_bytes % kLineBytes == 0);
 }
 
+Partition::Partition(uint64_t count, uint32_t element_bytes, int channels, uint64_t slice_bytes, const Blocks& input,
+                     const Blocks& output, int rank)
+    : Partition(count, element_bytes, channels, 1, slice_bytes) {
+  TUTTI_CHECK((input.counts == nullptr) == (input.displacements == nullptr));
+  TUTTI_CHECK((output.counts == nullptr) == (output.displacements == nullptr));
+  chunks_ = 0;
+  input_ = input;
+  output_ = output;
+  rank_ = rank;
+}
+
 }  // namespace tutti

@@ -1,4 +1,5 @@
-// Which elements a piece (channel, chunk, slice) of a call means. Pure arithmetic, the same on all ranks.
+// Which elements a piece (channel, chunk, slice) of a call means. Pure arithmetic; of what two ranks both hold they
+// compute the same sizes.
 #pragma once
 
 #include <algorithm>
@@ -10,25 +11,67 @@
 namespace tutti {
 
 struct Piece {
-  uint64_t offset_bytes = 0;
+  uint64_t offset_bytes = 0;  // in the caller's buffer
   uint64_t size_bytes = 0;
+};
+
+// Where the blocks of one of the caller's buffers lie, in elements. Without arrays all blocks are alike and follow each
+// other. The arrays are the caller's.
+struct Blocks {
+  const uint64_t* counts = nullptr;
+  const uint64_t* displacements = nullptr;  // null exactly when counts is
+  int divide = 1;                           // the block of a chunk is chunk / divide % modulo
+  int modulo = 1;
 };
 
 class Partition {
  public:
-  // count elements of element_bytes each (1, 2, 4 or 8); slice_bytes is a positive multiple of 64.
+  // A vector that is cut into channels and then into chunks. Elements have 1, 2, 4 or 8 bytes; slice_bytes is a
+  // positive multiple of 64.
   Partition(uint64_t count, uint32_t element_bytes, int channels, int chunks, uint64_t slice_bytes);
+  // Blocks, each of which is a chunk, cut into channels. `count`: of blocks without arrays. `rank`: where both sides
+  // have arrays, chunk / output.divide is the rank that sends the chunk; this rank knows its own counts as a sender.
+  Partition(uint64_t count, uint32_t element_bytes, int channels, uint64_t slice_bytes, const Blocks& input,
+            const Blocks& output, int rank);
 
-  // Slices of the largest chunk of `channel`; 1 for an empty channel, so that its messages travel and match.
-  uint64_t slices(int channel) const;
-  // slice < slices(channel). Empty past the chunk's end.
-  Piece piece(int channel, int chunk, uint64_t slice) const;
+  // Slices of one chunk: 1 for an empty one, so that its messages travel and match.
+  uint64_t slices(int channel, int chunk) const { return slices_of(size_bytes(channel, chunk)); }
+  // Whether chunk 0 has as many slices as any.
+  bool first_is_largest() const { return input_.counts == nullptr && output_.counts == nullptr; }
+  // Bytes of the chunk on the channel.
+  uint64_t size_bytes(int channel, int chunk) const {
+    Range range = range_of(channel, chunk);
+    return (range.end - range.begin) * element_bytes_;
+  }
+  // Bytes of one of its slices.
+  uint64_t slice_bytes(int channel, int chunk, uint64_t slice) const {
+    return slice_within(size_bytes(channel, chunk), slice).size_bytes;
+  }
+  // In the caller's input or output, of chunks that they hold. slice < slices(channel, chunk).
+  Piece input(int channel, int chunk, uint64_t slice) const { return piece(input_, channel, chunk, slice); }
+  Piece output(int channel, int chunk, uint64_t slice) const { return piece(output_, channel, chunk, slice); }
 
  private:
-  // [begin, end) of part `index` of `parts` of the elements [begin, end): whole 64-byte lines while there is one per
-  // part.
   struct Range { uint64_t begin, end; };
+
+  // Part `index` of `parts` of the elements: whole 64-byte lines while there is one per part.
   Range split(Range range, int parts, int index) const;
+  // Within the vector, or within the block.
+  Range range_of(int channel, int chunk) const {
+    if (chunks_ > 0) return split(split({0, count_}, channels_, channel), chunks_, chunk);
+    return split({0, count_of(chunk)}, channels_, channel);
+  }
+  uint64_t count_of(int chunk) const;
+  uint64_t begin_of(const Blocks& blocks, int chunk) const;
+  Piece piece(const Blocks& blocks, int channel, int chunk, uint64_t slice) const;
+  Piece slice_within(uint64_t size_bytes, uint64_t slice) const {
+    if (slice == 0) return {0, std::min(slice_bytes_, size_bytes)};
+    uint64_t begin = slice > size_bytes / slice_bytes_ ? size_bytes : slice * slice_bytes_;
+    return {begin, std::min(slice_bytes_, size_bytes - begin)};
+  }
+  uint64_t slices_of(uint64_t size_bytes) const {
+    return size_bytes <= slice_bytes_ ? 1 : ceil_div(size_bytes, slice_bytes_);
+  }
 
   static constexpr uint64_t kLineBytes = 64;
   // Where part `index` of `parts` begins when `units` are dealt out evenly, the first parts getting the rest.
@@ -36,11 +79,14 @@ class Partition {
     return units / parts * index + std::min(index, units % parts);
   }
 
-  uint64_t count_;
+  uint64_t count_;          // of the vector, or of each block
   uint32_t element_bytes_;
   int channels_;
-  int chunks_;
+  int chunks_;              // of the vector; 0: blocks
   uint64_t slice_bytes_;
+  Blocks input_;
+  Blocks output_;
+  int rank_ = 0;
 };
 
 // What follows is inline because every message asks for it.
@@ -58,18 +104,23 @@ inline Partition::Range Partition::split(Range range, int parts, int index) cons
   return {boundary(index), index + 1 == parts ? range.end : boundary(index + 1)};
 }
 
-inline uint64_t Partition::slices(int channel) const {
-  Range largest = split(split({0, count_}, channels_, channel), chunks_, 0);
-  uint64_t size_bytes = (largest.end - largest.begin) * element_bytes_;
-  return size_bytes <= slice_bytes_ ? 1 : ceil_div(size_bytes, slice_bytes_);
+inline uint64_t Partition::count_of(int chunk) const {
+  auto listed = [chunk](const Blocks& blocks) { return blocks.counts[chunk / blocks.divide % blocks.modulo]; };
+  if (input_.counts != nullptr && (output_.counts == nullptr || chunk / output_.divide == rank_)) return listed(input_);
+  return output_.counts != nullptr ? listed(output_) : count_;
 }
 
-inline Piece Partition::piece(int channel, int chunk, uint64_t slice) const {
-  Range range = split(split({0, count_}, channels_, channel), chunks_, chunk);
-  uint64_t size_bytes = (range.end - range.begin) * element_bytes_;
-  if (slice == 0) return {range.begin * element_bytes_, std::min(slice_bytes_, size_bytes)};
-  uint64_t begin = slice > size_bytes / slice_bytes_ ? size_bytes : slice * slice_bytes_;
-  return {range.begin * element_bytes_ + begin, std::min(slice_bytes_, size_bytes - begin)};
+inline uint64_t Partition::begin_of(const Blocks& blocks, int chunk) const {
+  if (chunks_ > 0) return 0;
+  uint64_t block = chunk / blocks.divide % blocks.modulo;
+  return blocks.displacements != nullptr ? blocks.displacements[block] : block * count_;
+}
+
+inline Piece Partition::piece(const Blocks& blocks, int channel, int chunk, uint64_t slice) const {
+  Range range = range_of(channel, chunk);
+  Piece piece = slice_within((range.end - range.begin) * element_bytes_, slice);
+  piece.offset_bytes += (begin_of(blocks, chunk) + range.begin) * element_bytes_;
+  return piece;
 }
 
 }  // namespace tutti

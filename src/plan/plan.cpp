@@ -26,6 +26,7 @@ class Digest {
     add(static_cast<uint64_t>(step.kind));
     add_signed(step.peer);
     add_signed(step.into);
+    add_signed(step.chunk);
     add(uint64_t{step.lag});
     add(uint64_t{step.finish});
     add(step.sources);
@@ -36,8 +37,8 @@ class Digest {
     add(static_cast<uint64_t>(shape.collective));
     for (int value : {shape.nranks, shape.root, shape.channels, shape.chunks}) add_signed(value);
     add(shape.slice_bytes);
-    add(uint64_t{shape.by_reference});
-    add(uint64_t{shape.deliver_directly});
+    add(static_cast<uint64_t>(shape.by_reference));
+    add(static_cast<uint64_t>(shape.deliver_directly));
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }
   uint64_t value() const { return hash_; }
@@ -66,7 +67,6 @@ uint64_t Plan::digest() const {
   for (const RankPlan& part : *parts_) {
     digest.add(part.sections.size());
     for (const Section& section : part.sections) {
-      digest.add(static_cast<uint64_t>(section.repeat));
       digest.add(section.steps.size());
       for (const Step& step : section.steps) digest.add(step);
     }

@@ -1,15 +1,14 @@
 // Plan: what every rank does for one collective, as data. A Plan is independent of count, addresses and transports; it
 // talks about symbolic chunks, and one rank's part is generated without the others'.
 //
-// Partition. The count elements are split evenly into `channels` contiguous ranges, each range into `chunks` contiguous
-// chunks (boundaries fall on 64-byte lines where the count allows it), each chunk into slices of at most `slice_bytes`.
-// A kPerSlice section runs once for every slice number t = 0..slices-1, where slices belongs to the largest chunk; a
-// chunk that is shorter has empty pieces at its end, and empty pieces still travel (as a bare signal). See
-// plan/partition.h.
+// Chunks. A chunk is a piece of the data of the whole collective; which of them a rank's input and output hold is what
+// the collective means (plan/collective.h). Each chunk is split into `channels` contiguous ranges and these into slices
+// of at most `slice_bytes`; of one vector (all_reduce, reduce, broadcast) the channels are ranges of the whole, and
+// chunks are cut within them. Boundaries fall on 64-byte lines where the count allows it. See plan/partition.h.
 //
-// Channels of one rank run independently of each other; each runs its sections one after the other, and within a
-// section its steps in the order below. A kOnce section runs once and carries no data: bare signals and their Waits (a
-// barrier).
+// Channels of one rank run independently of each other; each runs its sections one after the other. Within a section
+// every step means a chunk (below) and runs once for each slice t = 0 .. slices - 1 of that chunk, of which there is at
+// least one, which may be empty: an empty piece still travels. Bare signals and their Waits mean no chunk and run once.
 //
 // Messages. For every (from, to, channel) there is one ordered stream. The k-th Put of `from` to `to` matches the k-th
 // Wait of `to` on `from`, and both mean the same chunk and slice. A message has a payload of one piece or none, and is
@@ -26,14 +25,12 @@
 // Temps. Place{kTemp, id} is a value written by exactly one step of its section, once per slice, and read afterwards.
 // Temps and arrivals live within one round: all steps that use one have the same lag.
 //
-// Chunks. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that wrote
+// Which chunk. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that wrote
 // it, an arrival that of the Put that sent it. The rank's own steps tell which: the first step that uses an arrival
 // names its chunk by another place, unless the shape has one chunk. resolve() works it out. No step reads and writes
 // the same place.
 //
-// Lag. Inside a kPerSlice section a step with lag L runs in round r for slice t = r - L, when 0 <= t < slices; rounds
-// are 0 .. slices - 1 + the largest lag of the section; within one round steps run in list order. That is how phases of
-// one algorithm overlap.
+// Lag. Inside a section a step with lag L runs in round r for slice t = r - L, when its chunk has such a slice; within one round steps run in list order. That is how phases of one algorithm overlap.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +56,7 @@ struct Place {
 // Bounds of what a Plan may say; a plan file beyond them is refused.
 inline constexpr int kMaxPlanRanks = 65536;
 inline constexpr int kMaxPlanChannels = 256;
-inline constexpr int kMaxPlanChunks = 65536;
+inline constexpr int kMaxPlanChunks = 1 << 26;
 inline constexpr uint64_t kMaxPlanSliceBytes = uint64_t{1} << 30;
 
 constexpr Place input(int chunk) { return {Space::kInput, chunk}; }
@@ -74,12 +71,13 @@ enum class StepKind : uint8_t {
   kWait,    // receives the next message from `peer`
 };
 
-inline constexpr int kNoChunk = -1;
+inline constexpr int kNoChunk = -1;  // of a bare signal, too
 
 struct Step {
   StepKind kind = StepKind::kCopy;
   int32_t peer = -1;              // kPut, kWait
   int32_t into = kNoChunk;        // kPut, kWait: chunk of the receiver's output
+  int32_t chunk = kNoChunk;       // kWait: of the arrival, where the steps that use it do not tell
   uint8_t lag = 0;
   bool finish = false;            // kReduce, kCopy: the result is final (an average divides here)
   std::vector<Place> sources;
@@ -87,10 +85,7 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-enum class Repeat : uint8_t { kOnce, kPerSlice };
-
 struct Section {
-  Repeat repeat = Repeat::kPerSlice;
   std::vector<Step> steps;
   friend bool operator==(const Section&, const Section&) = default;
 };
@@ -101,6 +96,14 @@ struct RankPlan {
   friend bool operator==(const RankPlan&, const RankPlan&) = default;
 };
 
+// A promise of a Plan about the callers' memory, for calls whose input and output are separate or for all. A rank knows
+// which it has, and may ask less of its peers.
+enum class Permission : uint8_t { kNever, kUnlessInPlace, kAlways };
+
+constexpr bool holds(Permission permission, bool in_place) {
+  return permission == Permission::kAlways || (permission == Permission::kUnlessInPlace && !in_place);
+}
+
 struct PlanShape {
   std::string algorithm;            // "ring", "direct_two_shot", ...
   Collective collective = TUTTI_ALL_REDUCE;
@@ -110,13 +113,12 @@ struct PlanShape {
   int chunks = 1;
   uint64_t slice_bytes = 0;         // of one piece, a multiple of 64
 
-  // Whether a Put from kInput or kOutput may be read by the peer at any time until it releases the message, also when
-  // input and output are the same memory. The checker proves it.
-  bool by_reference = false;
-  // Whether a message with `into` may be stored straight into the receiver's output as soon as the receiver's first
-  // message of this call has arrived, also in place. The checker proves more: as soon as the receiver has entered this
-  // call.
-  bool deliver_directly = false;
+  // Whether a Put from kInput or kOutput of this rank may be read by the peer at any time until it releases the message.
+  // The checker proves it.
+  Permission by_reference = Permission::kNever;
+  // Whether a message with `into` may be stored straight into this rank's output as soon as this rank's first message of
+  // the call has arrived. The checker proves more: as soon as this rank has entered the call.
+  Permission deliver_directly = Permission::kNever;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/collective.h"
 #include "plan/group.h"
 #include "plan/text.h"
 
@@ -20,7 +21,7 @@ class Resolver {
   Status run_step(int index) {
     const Step& step = section_.steps[index];
     TUTTI_TRY(check_form(step));
-    if (section_.repeat == Repeat::kOnce) TUTTI_TRY(check_once(step));
+    TUTTI_TRY(check_chunks(step));
     TUTTI_TRY(check_overlap(step));
     StepFacts& facts = facts_.steps[index];
     if (step.kind == StepKind::kWait) return wait(step, index, facts);
@@ -83,11 +84,14 @@ class Resolver {
     return {};
   }
 
-  static Status check_once(const Step& step) {
-    if (step.lag != 0) return wrong("a section that runs once has no lags");
-    bool message = step.kind == StepKind::kPut || step.kind == StepKind::kWait;
-    if (!message || !step.sources.empty() || step.into != kNoChunk)
-      return wrong("a section that runs once carries no data");
+  Status check_chunks(const Step& step) const {
+    if (step.chunk != kNoChunk) {
+      if (step.kind != StepKind::kWait || step.into != kNoChunk) return wrong("only a wait for an arrival names a chunk");
+      if (step.chunk < 0 || step.chunk >= shape_.chunks) return wrong("its chunk is none of the plan's");
+    }
+    if (step.into == kNoChunk) return {};
+    int receiver = step.kind == StepKind::kPut ? step.peer : rank_;
+    if (!in_output(shape_, receiver, step.into)) return wrong("the receiver's output does not hold the chunk");
     return {};
   }
 
@@ -121,6 +125,9 @@ class Resolver {
 
   Result<int> chunk_of_buffer(const Place& place) const {
     if (place.index < 0 || place.index >= shape_.chunks) return wrong("it names a chunk that the plan does not have");
+    bool is_input = place.space == Space::kInput;
+    if (is_input && !in_input(shape_, rank_, place.index)) return wrong("the rank's input does not hold the chunk");
+    if (!is_input && !in_output(shape_, rank_, place.index)) return wrong("the rank's output does not hold the chunk");
     return place.index;
   }
 
@@ -161,10 +168,10 @@ class Resolver {
 
   Status wait(const Step& step, int index, StepFacts& facts) {
     facts.last_use = index;
-    facts.payload = step.into != kNoChunk;
-    facts.chunk = step.into;
+    facts.payload = step.into != kNoChunk || step.chunk != kNoChunk;
+    facts.chunk = step.into != kNoChunk ? step.into : step.chunk;
     arrivals_.erase(step.peer);
-    if (!facts.payload) arrivals_.emplace(step.peer, Value{kNoChunk, step.lag, index});
+    if (step.into == kNoChunk) arrivals_.emplace(step.peer, Value{step.chunk, step.lag, index});
     return {};
   }
 
@@ -187,9 +194,14 @@ Status check_shape(const PlanShape& shape) {
   };
   if (!is_valid(shape.collective)) return wrong("collective", static_cast<int>(shape.collective));
   if (!in_range(shape.nranks, 1, kMaxPlanRanks)) return wrong("nranks", shape.nranks);
-  if (!in_range(shape.root, -1, shape.nranks - 1)) return wrong("root", shape.root);
+  if (!in_range(shape.root, has_root(shape.collective) ? 0 : -1, shape.nranks - 1)) return wrong("root", shape.root);
   if (!in_range(shape.channels, 1, kMaxPlanChannels)) return wrong("channels", shape.channels);
   if (!in_range(shape.chunks, 1, kMaxPlanChunks)) return wrong("chunks", shape.chunks);
+  int chunks = chunks_of(shape.collective, shape.nranks);
+  if (chunks > 0 && shape.chunks != chunks) {
+    return error(Code::kInvalidArgument, "the plan's chunks are {}; {} of {} ranks has {}", shape.chunks,
+                 name_of(shape.collective), shape.nranks, chunks);
+  }
   if (shape.slice_bytes == 0 || shape.slice_bytes % 64 != 0 || shape.slice_bytes > kMaxPlanSliceBytes) {
     return error(Code::kInvalidArgument, "the plan's slice_bytes is {}; it must be a positive multiple of 64 up to {}",
                  shape.slice_bytes, kMaxPlanSliceBytes);

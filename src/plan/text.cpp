@@ -25,6 +25,15 @@ std::string_view name_of(StepKind kind) {
   return "?";
 }
 
+std::string_view name_of(Permission permission) {
+  switch (permission) {
+    case Permission::kNever: return "never";
+    case Permission::kUnlessInPlace: return "unless_in_place";
+    case Permission::kAlways: return "always";
+  }
+  return "?";
+}
+
 std::string to_text(const Place& place) { return fmt::format("{}[{}]", name_of(place.space), place.index); }
 
 std::string join(const std::vector<Place>& places, std::string_view separator) {
@@ -46,6 +55,7 @@ std::string json_of(const Step& step) {
   std::string json = fmt::format(R"({{"kind": "{}")", name_of(step.kind));
   if (step.peer >= 0) json += fmt::format(R"(, "peer": {})", step.peer);
   if (step.into != kNoChunk) json += fmt::format(R"(, "into": {})", step.into);
+  if (step.chunk != kNoChunk) json += fmt::format(R"(, "chunk": {})", step.chunk);
   if (step.lag > 0) json += fmt::format(R"(, "lag": {})", step.lag);
   if (step.finish) json += R"(, "finish": true)";
   if (!step.sources.empty()) json += fmt::format(R"(, "sources": {})", json_of(step.sources));
@@ -57,8 +67,7 @@ std::string json_of(const RankPlan& part, int rank, int channel) {
   std::string json = fmt::format("    {{\"rank\": {}, \"channel\": {}, \"sections\": [", rank, channel);
   for (size_t s = 0; s < part.sections.size(); ++s) {
     const Section& section = part.sections[s];
-    json += fmt::format("{}\n      {{\"repeat\": \"{}\", \"steps\": [", s > 0 ? "," : "",
-                        section.repeat == Repeat::kOnce ? "once" : "per_slice");
+    json += fmt::format("{}\n      {{\"steps\": [", s > 0 ? "," : "");
     for (size_t i = 0; i < section.steps.size(); ++i) {
       json += fmt::format("{}\n        {}", i > 0 ? "," : "", json_of(section.steps[i]));
     }
@@ -74,10 +83,10 @@ std::string to_json(const Plan& plan, bool with_parts) {
   std::string json = fmt::format(
       "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "
       "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, "
-      "\"by_reference\": {}, "
-      "\"deliver_directly\": {}}}",
+      "\"by_reference\": \"{}\", "
+      "\"deliver_directly\": \"{}\"}}",
       escaped(shape.algorithm), tutti::name_of(shape.collective), shape.nranks, shape.root, shape.channels,
-      shape.chunks, shape.slice_bytes, shape.by_reference, shape.deliver_directly);
+      shape.chunks, shape.slice_bytes, name_of(shape.by_reference), name_of(shape.deliver_directly));
   if (with_parts) {
     json += ",\n  \"parts\": [";
     for (int rank = 0; rank < shape.nranks; ++rank) {
@@ -105,6 +114,7 @@ std::string to_text(const Step& step) {
                          into);
       break;
     case StepKind::kWait:
+      if (step.chunk != kNoChunk) into = fmt::format(" (chunk {})", step.chunk);
       text = fmt::format("wait <- rank {}{}", step.peer, into);
       break;
   }

@@ -15,7 +15,6 @@ struct Message {
   int chunk = kNoChunk;
   int into = kNoChunk;
   bool payload = false;
-  bool once = false;      // sent by a section that runs once
   uint64_t slice = 0;
   size_t section = 0;     // of the sender's step
   size_t step = 0;
@@ -31,19 +30,20 @@ struct Stream {
 // Runs all ranks of one channel; values play no part.
 class Run {
  public:
-  Run(const Plan& plan, int channel, uint64_t slices, int slots)
+  Run(const Plan& plan, int channel, SliceCounts slices, int slots)
       : shape_(plan.shape()),
         channel_(channel),
         slots_(static_cast<uint64_t>(slots)),
+        slices_(std::move(slices)),
         parts_(shape_.nranks),
         facts_(shape_.nranks) {
     for (int rank = 0; rank < shape_.nranks; ++rank) parts_[rank] = plan.part(rank, channel);
-    for (int rank = 0; rank < shape_.nranks; ++rank) cursors_.emplace_back(parts_[rank], slices);
   }
 
   Status run() {
     for (int rank = 0; rank < shape_.nranks; ++rank) {
       facts_[rank] = TUTTI_TRY(resolve(shape_, parts_[rank], rank, channel_));
+      cursors_.emplace_back(parts_[rank], facts_[rank], slices_);
       runnable_.push_back(rank);
     }
     while (!runnable_.empty()) {
@@ -92,7 +92,7 @@ class Run {
     Stream& stream = streams_[{rank, step.peer}];
     ++stream.sent;
     stream.under_way.push_back(
-        {fact.chunk, step.into, fact.payload, once(rank), cursor.slice(), cursor.section(), cursor.step_index()});
+        {fact.chunk, step.into, fact.payload, cursor.slice(), cursor.section(), cursor.step_index()});
     runnable_.push_back(step.peer);
   }
 
@@ -101,9 +101,7 @@ class Run {
     if (stream.under_way.empty()) return false;
     const Message& message = stream.under_way.front();
     std::string_view difference;
-    if (message.once != once(rank)) {
-      difference = "one is in a section that runs once, the other is not";
-    } else if (message.payload != fact.payload) {
+    if (message.payload != fact.payload) {
       difference = message.payload ? "its payload is never used" : "the message has no payload";
     } else if (message.into != step.into) {
       difference = "they name different chunks to store into";
@@ -137,7 +135,6 @@ class Run {
     return {};
   }
 
-  bool once(int rank) const { return parts_[rank].sections[cursors_[rank].section()].repeat == Repeat::kOnce; }
   std::string here(int rank) const {
     return place_of(parts_[rank], rank, channel_, cursors_[rank].section(), cursors_[rank].step_index());
   }
@@ -149,12 +146,16 @@ class Run {
   const PlanShape& shape_;
   int channel_;
   uint64_t slots_;
+  SliceCounts slices_;
   std::vector<RankPlan> parts_;
   std::vector<PartFacts> facts_;
   std::vector<Cursor> cursors_;
   std::deque<int> runnable_;
   std::map<std::pair<int, int>, Stream> streams_;
 };
+
+// How many ways of giving each chunk its own number of slices are tried.
+constexpr uint64_t kUnequalRuns = 3;
 
 // So many slices that the longest lag is filled and the slots wrap around in the steady state.
 uint64_t enough_slices(const Plan& plan, int slots) {
@@ -173,8 +174,16 @@ Status validate(const Plan& plan, const ValidateOptions& options) {
   TUTTI_TRY(check_shape(plan.shape()));
   if (options.slots < 1) return error(Code::kInvalidArgument, "a stream needs at least one slot");
   uint64_t slices = options.slices > 0 ? options.slices : enough_slices(plan, options.slots);
-  for (int channel = 0; channel < plan.shape().channels; ++channel) {
-    TUTTI_TRY(Run(plan, channel, slices, options.slots).run());
+  auto run = [&](const SliceCounts& counts) -> Status {
+    for (int channel = 0; channel < plan.shape().channels; ++channel) {
+      TUTTI_TRY(Run(plan, channel, counts, options.slots).run());
+    }
+    return {};
+  };
+  TUTTI_TRY(run([slices](int) { return slices; }));
+  if (options.slices > 0) return {};
+  for (uint64_t seed = 1; seed <= kUnequalRuns; ++seed) {
+    TUTTI_TRY(run([slices, seed](int chunk) { return some_slices(chunk, seed, slices); }));
   }
   return {};
 }

@@ -9,7 +9,9 @@
 namespace tutti {
 
 struct ValidateOptions {
-  uint64_t slices = 0;        // how many slices to run through; 0: so many that every lag and slot fills and drains
+  // How many slices each chunk has; 0: so many that every lag and slot fills and drains, and then from one to as many,
+  // each chunk its own.
+  uint64_t slices = 0;
   int slots = 4;              // messages that a stream holds before its sender waits
 };
 
@@ -19,17 +21,24 @@ struct ValidateOptions {
 // what one order of running shows holds for every order.
 Status validate(const Plan& plan, const ValidateOptions& options = {});
 
+// Which ranks have one buffer for input and output.
+enum class InPlace : uint8_t { kNone, kAll, kSome };
+
 struct CheckOptions {
   uint64_t slices = 3;
+  bool equal_slices = true;       // of all chunks; else each has its own number of them, up to `slices`
   int slots = 4;
-  bool in_place = false;
-  bool by_reference = false;      // payloads are read when the receiver uses them, not when they are sent
-  bool deliver_directly = false;  // `into` messages land in the receiver's output when they are sent
+  InPlace in_place = InPlace::kNone;
+  // As far as the shape permits it for a rank: payloads are read when the receiver uses them, not when they are sent,
+  // and `into` messages land in the receiver's output when they are sent.
+  bool use_permissions = false;
   uint64_t seed = 1;  // of the adversarial schedule: which rank runs next, how long a message stays under way
 };
 
-// Runs the Plan on symbolic values, twice back to back: every output chunk must hold every rank's contribution exactly
-// once (of this call, not of the other), finished once, and the same expression on every rank. Validates first.
+// Runs the Plan on symbolic values, twice back to back: every chunk that a rank's output holds must be what the
+// collective means (of this call, not of the other): the data of one rank, or every rank's contribution exactly once,
+// finished once; and the same expression on every rank. Nobody leaves a barrier before all have entered it. Validates
+// first.
 Status check_symbolically(const Plan& plan, const CheckOptions& options = {});
 
 // Everything before a Plan of unknown origin may run: validates it, and checks it symbolically in and out of place with

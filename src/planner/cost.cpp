@@ -65,6 +65,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
   }
   // The calibrated way through a slot is two copies, one at either end.
   made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(2, costs.slot_bytes_per_s.value));
+  made.pull_ns = costs.pull_ns.value;
+  made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, costs.pull_bytes_per_s.value);
   made.call_ns = costs.tcp_call_ns.value;
   made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;
@@ -77,6 +79,16 @@ uint64_t Work::slices_of(uint64_t bytes) const {
 
 uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes) {
   return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, host.socket_bytes_per_s));
+}
+
+void Work::deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
+                   uint64_t& receiver_ns) {
+  uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
+  uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
+  uint64_t pull_ns = saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
+  bool pulls = pull_ns < saturating_add(in_ns, out_ns);
+  if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
+  receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
@@ -92,6 +104,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
     if (payload == Payload::kCopied)
       sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (payload == Payload::kDelivered) deliver(sender, receiver, messages, total_bytes, sender_ns, receiver_ns);
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {

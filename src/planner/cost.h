@@ -22,6 +22,7 @@ enum class Payload : uint8_t {
   kCopied,    // the sender copies it into a slot
   kComputed,  // a reduction stores it straight into the slot
   kStored,    // computed or received, and stored `into` the receiver's output: a copy there
+  kDelivered, // from the sender's buffer to the receiver's: through a slot, or pulled
 };
 
 class Work {
@@ -48,6 +49,8 @@ class Work {
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t reduce_bytes_per_s = 1;
+    uint64_t pull_ns = 0;
+    uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
     uint64_t socket_bytes_per_s = 1;    // one core sending or receiving
     uint64_t turn_ns = 0;               // until a waiting rank gets its turn, 0 when each has its own processor
@@ -55,6 +58,9 @@ class Work {
     uint64_t network_bytes = 0;
   };
 
+  // Adds what it costs both ends to bring payloads over mapped memory.
+  static void deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
+                      uint64_t& receiver_ns);
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
   Host make_host(const TopologyHost& host, uint64_t bytes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }

@@ -17,10 +17,10 @@ uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
   return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
 }
 
-std::string candidates_text(const Choice& choice, uint64_t class_bytes) {
+std::string candidates_text(Collective collective, const Choice& choice, uint64_t class_bytes) {
   std::string text = fmt::format("\nCandidates, with the time predicted for {}:\n", bytes_text(class_bytes));
   for (const Candidate& candidate : choice.candidates) {
-    const Algorithm* algorithm = find_algorithm(candidate.algorithm);
+    const Algorithm* algorithm = find_algorithm(collective, candidate.algorithm);
     text += fmt::format("  {:<20}{:>10}   {}\n", candidate.algorithm,
                         candidate.admitted ? time_text(candidate.predicted_ns) : "rejected", algorithm->summary);
     text += fmt::format("  {:<20}{:>10}   {}{}\n", "", "", candidate.admitted ? "" : "cannot run: ", candidate.reason);
@@ -31,10 +31,15 @@ std::string candidates_text(const Choice& choice, uint64_t class_bytes) {
 }  // namespace
 
 std::string shape_text(const PlanShape& shape) {
-  return fmt::format("{}, {}, slices of at most {}; {}, {}", count_text(shape.channels, "channel"),
-                     count_text(shape.chunks, "chunk"), bytes_text(shape.slice_bytes),
-                     shape.by_reference ? "buffers may be read in place" : "buffers are copied when sent",
-                     shape.deliver_directly ? "results may be stored directly" : "results are copied on arrival");
+  auto permitted = [](Permission permission, std::string_view yes, std::string_view no) {
+    std::string_view unless = permission == Permission::kUnlessInPlace ? " unless in place" : "";
+    return fmt::format("{}{}", permission == Permission::kNever ? no : yes, unless);
+  };
+  return fmt::format(
+      "{}, {}, slices of at most {}; {}, {}", count_text(shape.channels, "channel"), count_text(shape.chunks, "chunk"),
+      bytes_text(shape.slice_bytes),
+      permitted(shape.by_reference, "buffers may be read in place", "buffers are copied when sent"),
+      permitted(shape.deliver_directly, "results may be stored directly", "results are copied on arrival"));
 }
 
 std::string steps_text(const Plan& plan) {
@@ -42,8 +47,7 @@ std::string steps_text(const Plan& plan) {
   for (int rank = 0; rank < plan.shape().nranks; ++rank) {
     for (int channel = 0; channel < plan.shape().channels; ++channel) {
       for (const Section& section : plan.part(rank, channel).sections) {
-        text += fmt::format("\nRank {}, channel {}, {}:\n", rank, channel,
-                            section.repeat == Repeat::kOnce ? "once" : "for every slice");
+        text += fmt::format("\nRank {}, channel {}:\n", rank, channel);
         for (size_t i = 0; i < section.steps.size(); ++i)
           text += fmt::format("{:>5}  {}\n", i, to_text(section.steps[i]));
       }
@@ -60,7 +64,7 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
                   request.count, name_of(request.datatype), name_of(request.op),
                   count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
   if (topology.nranks() == 1) return text + fmt::format("  choice     copy: {}\n", kAlone);
-  text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(shape.algorithm)->summary);
+  text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(request.collective, shape.algorithm)->summary);
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
   text += fmt::format(
       "  predicted  {}, algbw {}{}\n", time_text(choice.predicted_ns),
@@ -68,7 +72,7 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
       class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
   text += fmt::format("  shape      {}\n", shape_text(shape));
   text += fmt::format("  why        {}\n", choice.reason);
-  if (options.candidates) text += candidates_text(choice, class_bytes);
+  if (options.candidates) text += candidates_text(request.collective, choice, class_bytes);
   if (options.steps) text += steps_text(choice.plan);
   return text;
 }

@@ -16,12 +16,16 @@
 
 namespace tutti {
 
+// Where only some ranks know the counts, calls are planned as if each block had so many bytes.
+inline constexpr uint64_t kUnknownBlockBytes = 256 * 1024;
+
 // Only facts that the API requires to be equal on all ranks.
 struct Request {
   Collective collective = TUTTI_ALL_REDUCE;
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
   int root = -1;
+  // Elements of the larger buffer of a rank: of the vector, or of all ranks' blocks together.
   uint64_t count = 0;
 
   uint64_t size_bytes() const { return count * size_of(datatype); }
@@ -31,6 +35,7 @@ struct Request {
 // The user's wishes, merged over all ranks at bootstrap. Zero or empty: the planner decides.
 struct Tuning {
   std::string algorithm;          // force this one
+  bool deterministic = false;     // admit only what combines by the tree over rank indices
   int channels = 0;
   uint64_t slice_bytes = 0;
   uint64_t max_slice_bytes = 256 * 1024;  // what a staging slot holds
@@ -40,7 +45,7 @@ struct Tuning {
 // The options "algorithm", "channels", "slice_bytes" and "slot_bytes".
 Tuning tuning_from(const Config& config);
 
-// Errors: there is no algorithm of that name (names the nearest); "" is none and right.
+// Errors: no collective has an algorithm of that name (names the nearest); "" is none and right.
 Status check_algorithm(std::string_view name);
 
 struct Candidate {
@@ -75,13 +80,24 @@ struct Prediction {
   std::string bound;              // what takes most of it: "74 % latency of 3 hops"
 };
 
-// One algorithm: one file in this folder defines one of these, and select.cpp lists it.
-struct Algorithm {
-  std::string_view name;
-  Collective collective;
-  std::string_view summary;       // one line for `tutti plan --explain`
+// On how many ranks an algorithm combines contributions by the one binary tree over rank indices: neighbours first,
+// ((0 1) (2 3)) ..., and what has no neighbour is carried up. Then the result's bits do not depend on the algorithm.
+enum class RankTree : uint8_t { kNever, kPowersOfTwo, kAlways };
+
+struct AlgorithmTraits {
   // Whether a sum travels on while it grows: with more than two ranks it is then stored in the datatype at each hop.
-  bool forwards_partial_results;
+  bool forwards_partial_results = false;
+  RankTree rank_tree = RankTree::kNever;
+  // Whether ranks carry data of others, and so must know how much that is.
+  bool carries_for_others = false;
+};
+
+// One algorithm: one file in algorithms/ defines one of these, and select.cpp lists it.
+struct Algorithm {
+  std::string_view name;          // unique among those of its collective
+  Collective collective;          // also serves the form with counts
+  std::string_view summary;       // one line for `tutti plan --explain`
+  AlgorithmTraits traits;
   // "" when it can run, else the reason why not.
   std::string (*admit)(const Topology& topology, const Request& request);
   // Channels, chunks, slice size and the two permissions for this request.
@@ -92,6 +108,7 @@ struct Algorithm {
 
 // All algorithms, in a fixed order.
 std::span<const Algorithm* const> algorithms();
-const Algorithm* find_algorithm(std::string_view name);
+// Of the collective or its form without counts; null when it has none of that name.
+const Algorithm* find_algorithm(Collective collective, std::string_view name);
 
 }  // namespace tutti

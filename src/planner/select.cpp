@@ -4,17 +4,31 @@
 #include <bit>
 
 #include "base/config.h"
-#include "planner/algorithms.h"
+#include "planner/algorithms/algorithms.h"
 #include "planner/shape.h"
 #include "topology/units.h"
 
 namespace tutti {
 namespace {
 
-// In order of preference when predictions are about equal: those first that lose most of their copies when the callers'
-// memory happens to be mapped, which a Plan must not depend on.
-constexpr std::array<const Algorithm*, 5> kAlgorithms = {&kDirectTwoShot, &kDirectOneShot, &kRecursiveDoubling,
-                                                         &kDoubleBinaryTree, &kRing};
+// Of each collective in order of preference when predictions are about equal: those first that lose most of their copies
+// when the callers' memory happens to be mapped, which a Plan must not depend on.
+constexpr std::array kAlgorithms = {
+    &kAllReduceDirectTwoShot, &kAllReduceDirectOneShot, &kAllReduceRecursiveDoubling, &kAllReduceDoubleBinaryTree,
+    &kAllReduceRing,
+    &kReduceDirectTwoShot, &kReduceDirect, &kReduceBinomialTree, &kReduceChain,
+    &kBroadcastDirect, &kBroadcastBinomialTree, &kBroadcastChain,
+    &kAllGatherDirect, &kAllGatherBruck, &kAllGatherRing,
+    &kReduceScatterDirect, &kReduceScatterRing,
+    &kAllToAllDirect, &kAllToAllPairwise,
+    &kGatherDirect, &kGatherBinomialTree, &kGatherSequential,
+    &kScatterDirect, &kScatterBinomialTree, &kScatterSequential,
+    &kBarrierDirect, &kBarrierDissemination,
+};
+
+bool serves(const Algorithm& algorithm, Collective collective) {
+  return algorithm.collective == without_counts(collective);
+}
 
 constexpr uint64_t kAboutEqualPercent = 10;
 
@@ -33,10 +47,11 @@ bool ranks_before(const Candidate& a, const Candidate& b) {
 }
 
 // The fastest, or where memory can be mapped the preferred one of those that are about as fast.
-const Candidate& best_of(const std::vector<Candidate>& candidates, bool mapped) {
+const Candidate& best_of(const std::vector<Candidate>& candidates, Collective collective, bool mapped) {
   if (!mapped) return candidates.front();
   uint64_t fastest_ns = candidates.front().predicted_ns;
   for (const Algorithm* algorithm : kAlgorithms) {
+    if (!serves(*algorithm, collective)) continue;
     for (const Candidate& candidate : candidates) {
       bool about_equal =
           candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
@@ -68,18 +83,43 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
 
 // Whether storing a partial result in the datatype loses bits that the accumulation type had.
 bool is_narrow(const Request& request) {
-  bool is_16_bit_float = request.datatype == TUTTI_FLOAT16 || request.datatype == TUTTI_BFLOAT16;
-  return is_16_bit_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
+  bool is_narrow_float = request.datatype == TUTTI_FLOAT16 || request.datatype == TUTTI_BFLOAT16;
+  return is_narrow_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
+}
+
+bool keeps_rank_tree(const Algorithm& algorithm, int nranks) {
+  switch (algorithm.traits.rank_tree) {
+    case RankTree::kAlways: return true;
+    case RankTree::kPowersOfTwo: return std::has_single_bit(static_cast<unsigned>(nranks));
+    case RankTree::kNever: break;
+  }
+  return nranks <= 2;
+}
+
+// Whether another algorithm can run the request that combines everything at once.
+bool can_round_once(const Topology& topology, const Request& request) {
+  return std::any_of(kAlgorithms.begin(), kAlgorithms.end(), [&](const Algorithm* algorithm) {
+    return serves(*algorithm, request.collective) && !algorithm->traits.forwards_partial_results &&
+           algorithm->admit(topology, request).empty();
+  });
 }
 
 // "" or why not. 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no other
 // can run.
 std::string admit(const Algorithm& algorithm, const Topology& topology, const Request& request, const Tuning& tuning) {
-  bool rounds_often = algorithm.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;
-  bool once_is_possible = kDirectTwoShot.admit(topology, request).empty();
-  if (rounds_often && once_is_possible && tuning.algorithm != algorithm.name) {
+  bool rounds_often = algorithm.traits.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;
+  bool is_forced = tuning.algorithm == algorithm.name && !tuning.deterministic;
+  if (rounds_often && !is_forced && can_round_once(topology, request)) {
     return fmt::format("it would round partial results to {} at each hop; ask for it by name if that is wanted",
                        name_of(request.datatype));
+  }
+  if (tuning.deterministic && reduces(request.collective) && !keeps_rank_tree(algorithm, topology.nranks())) {
+    return "it combines in another order than the one that deterministic results need";
+  }
+  bool counts_are_private = has_counts(request.collective) && request.collective != TUTTI_ALL_GATHER_V &&
+                            request.collective != TUTTI_REDUCE_SCATTER_V;
+  if (algorithm.traits.carries_for_others && counts_are_private) {
+    return "ranks would carry blocks of others, whose counts they do not know";
   }
   return algorithm.admit(topology, request);
 }
@@ -87,7 +127,7 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
 std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
   std::vector<Candidate> candidates;
   for (const Algorithm* algorithm : kAlgorithms) {
-    if (algorithm->collective != request.collective) continue;
+    if (!serves(*algorithm, request.collective)) continue;
     Candidate candidate{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)};
     if (candidate.reason.empty()) {
       Prediction prediction = algorithm->predict({topology, request}, algorithm->shape(topology, request, tuning));
@@ -104,15 +144,18 @@ std::vector<Candidate> predict_all(const Topology& topology, const Request& requ
 
 std::span<const Algorithm* const> algorithms() { return kAlgorithms; }
 
-const Algorithm* find_algorithm(std::string_view name) {
-  auto found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(), [&](auto* each) { return each->name == name; });
+const Algorithm* find_algorithm(Collective collective, std::string_view name) {
+  auto found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                            [&](auto* each) { return serves(*each, collective) && each->name == name; });
   return found == kAlgorithms.end() ? nullptr : *found;
 }
 
 Status check_algorithm(std::string_view name) {
-  if (name.empty() || find_algorithm(name) != nullptr) return {};
   std::vector<std::string_view> names;
-  for (const Algorithm* algorithm : kAlgorithms) names.push_back(algorithm->name);
+  for (const Algorithm* algorithm : kAlgorithms) {
+    if (std::find(names.begin(), names.end(), algorithm->name) == names.end()) names.push_back(algorithm->name);
+  }
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return {};
   std::string_view near = nearest(name, names);
   if (near.empty())
     return error(Code::kInvalidArgument, "no algorithm is called \"{}\"; there are {}", name, fmt::join(names, ", "));
@@ -145,19 +188,22 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   Choice choice;
   choice.candidates = predict_all(topology, request, tuning);
   auto chosen =
-      choice.candidates.cbegin() + (&best_of(choice.candidates, all_mapped(topology)) - choice.candidates.data());
+      choice.candidates.cbegin() + (&best_of(choice.candidates, request.collective, all_mapped(topology)) - choice.candidates.data());
   if (forced) {
     auto asked_for = [&](const Candidate& candidate) { return candidate.algorithm == tuning.algorithm; };
     chosen = std::find_if(choice.candidates.cbegin(), choice.candidates.cend(), asked_for);
   }
   if (chosen == choice.candidates.cend()) {
-    return error(Code::kInvalidUsage, "{} is no algorithm for {}", tuning.algorithm, name_of(request.collective));
+    std::vector<std::string_view> names;
+    for (const Candidate& candidate : choice.candidates) names.push_back(candidate.algorithm);
+    return error(Code::kInvalidUsage, "{} has no algorithm {}; it has {}", name_of(request.collective),
+                 tuning.algorithm, fmt::join(names, ", "));
   }
   if (!chosen->admitted) {
     return error(Code::kInvalidUsage, "{} cannot run {} here: {}", chosen->algorithm, name_of(request.collective),
                  chosen->reason);
   }
-  const Algorithm* algorithm = find_algorithm(chosen->algorithm);
+  const Algorithm* algorithm = find_algorithm(request.collective, chosen->algorithm);
   choice.plan = Plan(algorithm->shape(topology, request, tuning), algorithm->generate);
   choice.predicted_ns = chosen->predicted_ns;
   choice.reason = reason_for(choice.candidates, *chosen, forced);

@@ -4,10 +4,10 @@
 // 19 (2005).
 #include <bit>
 
-#include "planner/algorithms.h"
+#include "planner/algorithms/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
-#include "planner/steps.h"
+#include "planner/algorithms/steps.h"
 
 namespace tutti {
 namespace {
@@ -17,8 +17,8 @@ std::string admit(const Topology&, const Request&) { return ""; }
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   PlanShape shape = basic_shape("recursive_doubling", topology, request, tuning);
   // In place the last reduction overwrites the input, which the first partner may still be reading.
-  shape.by_reference = false;
-  shape.deliver_directly = true;
+  shape.by_reference = Permission::kUnlessInPlace;
+  shape.deliver_directly = Permission::kAlways;
   return shape;
 }
 
@@ -27,9 +27,9 @@ int largest_power_of_two(int n) { return static_cast<int>(std::bit_floor(static_
 // The value of the lower ranks comes first, so both partners of every exchange compute the same bits.
 RankPlan generate(const PlanShape& shape, int rank, int) {
   int n = shape.nranks;
-  if (n == 1) return alone();
+  if (n == 1) return alone(shape);
   int core = largest_power_of_two(n);
-  if (rank >= core) return per_slice({put(rank - core, input(0)), wait(rank - core, 0)});
+  if (rank >= core) return one_section({put(rank - core, input(0)), wait(rank - core, 0)});
 
   std::vector<Step> steps;
   Place mine = input(0);
@@ -51,7 +51,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
     mine = combined;
   }
   if (extra >= 0) steps.push_back(put(extra, output(0), 0));
-  return per_slice(std::move(steps));
+  return one_section(std::move(steps));
 }
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
@@ -78,8 +78,14 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kRecursiveDoubling = {"recursive_doubling", TUTTI_ALL_REDUCE,
-                                      "partners at distance 1, 2, 4, ... exchange everything: log2(n) hops",
-                                      true, admit, shape, generate, predict};
+const Algorithm kAllReduceRecursiveDoubling = {
+    .name = "recursive_doubling",
+    .collective = TUTTI_ALL_REDUCE,
+    .summary = "partners at distance 1, 2, 4, ... exchange everything: log2(n) hops",
+    .traits = {.forwards_partial_results = true, .rank_tree = RankTree::kPowersOfTwo},
+    .admit = admit,
+    .shape = shape,
+    .generate = generate,
+    .predict = predict};
 
 }  // namespace tutti

@@ -2,10 +2,10 @@
 // of at most one of the two, so both halves together use the whole bandwidth of every rank, in O(log n) hops. Source:
 // P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
 // Computing 35 (2009): trees in in-order numbering, the second mirrored (even n) or shifted by one rank (odd n).
-#include "planner/algorithms.h"
+#include "planner/algorithms/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
-#include "planner/steps.h"
+#include "planner/algorithms/steps.h"
 
 namespace tutti {
 namespace {
@@ -59,8 +59,8 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
   Tuning paired = tuning;
   paired.channels = tuning.channels + tuning.channels % 2;
   PlanShape shape = basic_shape("double_binary_tree", topology, request, paired, 1, 2);
-  shape.by_reference = true;
-  shape.deliver_directly = true;
+  shape.by_reference = Permission::kAlways;
+  shape.deliver_directly = Permission::kAlways;
   return shape;
 }
 
@@ -68,7 +68,7 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 // fill the pipeline. Children's lag is two larger: two slots per stream are enough.
 RankPlan generate(const PlanShape& shape, int rank, int channel) {
   int n = shape.nranks;
-  if (n == 1) return alone();
+  if (n == 1) return alone(shape);
   int node = node_of(rank, n, channel);
   int lag = 2 * depth(node, n);
   std::vector<int> children;
@@ -92,7 +92,7 @@ RankPlan generate(const PlanShape& shape, int rank, int channel) {
     steps.push_back(wait(above, 0, lag));
   }
   for (int child : children) steps.push_back(put(child, output(0), 0, lag));
-  return per_slice(std::move(steps));
+  return one_section(std::move(steps));
 }
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
@@ -120,8 +120,14 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kDoubleBinaryTree = {"double_binary_tree", TUTTI_ALL_REDUCE,
-                                     "two trees, each for half of the message: full bandwidth in O(log n) hops",
-                                     true, admit, shape, generate, predict};
+const Algorithm kAllReduceDoubleBinaryTree = {
+    .name = "double_binary_tree",
+    .collective = TUTTI_ALL_REDUCE,
+    .summary = "two trees, each for half of the message: full bandwidth in O(log n) hops",
+    .traits = {.forwards_partial_results = true},
+    .admit = admit,
+    .shape = shape,
+    .generate = generate,
+    .predict = predict};
 
 }  // namespace tutti

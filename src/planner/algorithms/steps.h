@@ -24,13 +24,22 @@ inline Step reduce(std::vector<Place> sources, Place to, Finish finish, int lag 
           .destinations = {to}};
 }
 
-// One section that repeats for every slice.
-inline RankPlan per_slice(std::vector<Step> steps) { return {{Section{Repeat::kPerSlice, std::move(steps)}}}; }
+// An arrival that only travels on: nothing but the Wait tells its chunk.
+inline Step wait_to_forward(int peer, int chunk) {
+  return {.kind = StepKind::kWait, .peer = peer, .chunk = chunk};
+}
+inline Step copy(Place from, Place to) { return {.kind = StepKind::kCopy, .sources = {from}, .destinations = {to}}; }
+inline Step put_signal(int peer) { return {.kind = StepKind::kPut, .peer = peer}; }
 
-// The whole part of a rank that is alone: its input is the result.
-inline RankPlan alone() {
-  Step copy{.kind = StepKind::kCopy, .finish = true, .sources = {input(0)}, .destinations = {output(0)}};
-  return per_slice({copy});
+// A part with one section.
+inline RankPlan one_section(std::vector<Step> steps) { return {{Section{std::move(steps)}}}; }
+
+// The whole part of a rank that is alone: its input is the result, of an operation a finished one.
+inline RankPlan alone(const PlanShape& shape) {
+  if (shape.collective == TUTTI_BARRIER) return {};
+  Step only = copy(input(0), output(0));
+  only.finish = reduces(shape.collective);
+  return one_section({only});
 }
 
 // All ranks' values of one chunk in rank order: the own input at its place, the others' arrivals.

@@ -1,9 +1,9 @@
 // Ring: reduce-scatter, then all-gather, each in n - 1 hops to the neighbour; every link carries the least bytes.
 // Source: P. Patarasu, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
-#include "planner/algorithms.h"
+#include "planner/algorithms/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
-#include "planner/steps.h"
+#include "planner/algorithms/steps.h"
 
 namespace tutti {
 namespace {
@@ -12,8 +12,8 @@ std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   PlanShape shape = basic_shape("ring", topology, request, tuning, topology.nranks());
-  shape.by_reference = true;
-  shape.deliver_directly = true;
+  shape.by_reference = Permission::kAlways;
+  shape.deliver_directly = Permission::kAlways;
   return shape;
 }
 
@@ -21,7 +21,7 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 // and ends at rank c; `hops` back along the ring is the chunk that arrives `hops` steps later.
 RankPlan generate(const PlanShape& shape, int rank, int channel) {
   int n = shape.nranks;
-  if (n == 1) return alone();
+  if (n == 1) return alone(shape);
   int direction = channel % 2 == 0 ? 1 : n - 1;
   auto along = [&](int64_t steps) { return static_cast<int>((rank + steps * direction) % n); };
   int next = along(1);
@@ -45,7 +45,7 @@ RankPlan generate(const PlanShape& shape, int rank, int channel) {
     steps.push_back(wait(previous, chunk));
     if (hop + 1 < n) steps.push_back(put(next, output(chunk), chunk));
   }
-  return per_slice(std::move(steps));
+  return one_section(std::move(steps));
 }
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
@@ -66,13 +66,14 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kRing = {"ring",
-                         TUTTI_ALL_REDUCE,
-                         "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
-                         true,
-                         admit,
-                         shape,
-                         generate,
-                         predict};
+const Algorithm kAllReduceRing = {
+    .name = "ring",
+    .collective = TUTTI_ALL_REDUCE,
+    .summary = "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
+    .traits = {.forwards_partial_results = true},
+    .admit = admit,
+    .shape = shape,
+    .generate = generate,
+    .predict = predict};
 
 }  // namespace tutti

@@ -1,9 +1,9 @@
 // Rank r reduces the r-th part of the message from all inputs and sends the result to all: two hops and the least
 // traffic that an all-reduce needs; over mapped memory a single pass from all inputs to all outputs.
-#include "planner/algorithms.h"
+#include "planner/algorithms/algorithms.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
-#include "planner/steps.h"
+#include "planner/algorithms/steps.h"
 
 namespace tutti {
 namespace {
@@ -12,8 +12,8 @@ std::string admit(const Topology& topology, const Request&) { return admit_all_p
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   PlanShape shape = basic_shape("direct_two_shot", topology, request, tuning, topology.nranks());
-  shape.by_reference = true;
-  shape.deliver_directly = true;
+  shape.by_reference = Permission::kAlways;
+  shape.deliver_directly = Permission::kAlways;
   return shape;
 }
 
@@ -23,7 +23,7 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 RankPlan generate(const PlanShape& shape, int rank, int) {
   constexpr int kGather = 0, kReduce = 1, kSpread = 2;
   int n = shape.nranks;
-  if (n == 1) return alone();
+  if (n == 1) return alone(shape);
   auto after = [&](int i) { return (rank + i) % n; };
   auto before = [&](int i) { return (rank + n - i) % n; };
 
@@ -33,7 +33,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
   steps.push_back(reduce(in_rank_order(n, rank, rank), output(rank), Finish::kYes, kReduce));
   for (int i = 1; i < n; ++i) steps.push_back(put(after(i), output(rank), rank, kReduce));
   for (int i = 1; i < n; ++i) steps.push_back(put(after(i), input(after(i)), kNoChunk, kGather));
-  return per_slice(std::move(steps));
+  return one_section(std::move(steps));
 }
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
@@ -53,8 +53,14 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
 
 }  // namespace
 
-const Algorithm kDirectTwoShot = {
-    "direct_two_shot", TUTTI_ALL_REDUCE, "each rank reduces one part and sends it to all: two hops", false,
-    admit,             shape,            generate,                                                    predict};
+const Algorithm kAllReduceDirectTwoShot = {
+    .name = "direct_two_shot",
+    .collective = TUTTI_ALL_REDUCE,
+    .summary = "each rank reduces one part and sends it to all: two hops",
+    .traits = {.rank_tree = RankTree::kAlways},
+    .admit = admit,
+    .shape = shape,
+    .generate = generate,
+    .predict = predict};
 
 }  // namespace tutti

@@ -1,0 +1,44 @@
+// The algorithms, one file each; select.cpp lists them.
+#pragma once
+
+#include "planner/planner.h"
+
+namespace tutti {
+
+extern const Algorithm kAllReduceDirectOneShot;
+extern const Algorithm kAllReduceDirectTwoShot;
+extern const Algorithm kAllReduceRing;
+extern const Algorithm kAllReduceDoubleBinaryTree;
+extern const Algorithm kAllReduceRecursiveDoubling;
+
+extern const Algorithm kReduceDirect;
+extern const Algorithm kReduceDirectTwoShot;
+extern const Algorithm kReduceBinomialTree;
+extern const Algorithm kReduceChain;
+
+extern const Algorithm kBroadcastDirect;
+extern const Algorithm kBroadcastBinomialTree;
+extern const Algorithm kBroadcastChain;
+
+extern const Algorithm kAllGatherDirect;
+extern const Algorithm kAllGatherRing;
+extern const Algorithm kAllGatherBruck;
+
+extern const Algorithm kReduceScatterDirect;
+extern const Algorithm kReduceScatterRing;
+
+extern const Algorithm kAllToAllDirect;
+extern const Algorithm kAllToAllPairwise;
+
+extern const Algorithm kGatherDirect;
+extern const Algorithm kGatherSequential;
+extern const Algorithm kGatherBinomialTree;
+
+extern const Algorithm kScatterDirect;
+extern const Algorithm kScatterSequential;
+extern const Algorithm kScatterBinomialTree;
+
+extern const Algorithm kBarrierDirect;
+extern const Algorithm kBarrierDissemination;
+
+}  // namespace tutti
