@@ -54,12 +54,13 @@ typedef struct tutti_plan_query {
   tutti_collective_t collective;
   tutti_datatype_t datatype;
   tutti_op_t op;
-  uint64_t count;
+  uint64_t count;            /* as in tutti_call_t; of the forms with counts: of each block, on average */
   int32_t nranks;            /* 0: as many as the topology has */
   const char* topology_file; /* NULL: this host */
   const char* algorithm;     /* NULL: the planner chooses */
   int32_t explain;           /* 1: the rejected candidates too, with predicted times and reasons */
   int32_t steps;             /* 1: the steps of every rank */
+  int32_t root;              /* where the collective has one */
 } tutti_plan_query_t;
 
 /* The choice, its predicted time and the reason. Options of the environment (algorithm, channels, slice_bytes,
@@ -72,7 +73,8 @@ TUTTI_API tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_
  * name the file, line and reason, or the rank and step that is wrong. */
 TUTTI_API tutti_status_t tutti_plan_check_file(const char* path, int steps, char** text);
 
-/* What `comm` runs for a call of `count` elements: filled in place, strings have static or communicator lifetime. */
+/* What `comm` runs for a call, whose buffers are not looked at: filled in place, strings have static or communicator
+ * lifetime. */
 typedef struct tutti_plan_info {
   size_t struct_size;
   const char* algorithm;      /* "direct_two_shot", "ring", ... */

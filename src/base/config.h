@@ -28,6 +28,7 @@ struct Config {
   int64_t slice_bytes = 0;          // 0: the planner decides
   int64_t slot_bytes = 256 * 1024;  // staging slot of one stream
   int64_t slots = 4;                // staging slots of one stream
+  int64_t deterministic = 0;        // 1: reductions in one order of ranks
   std::string plan_file;            // run this Plan instead of choosing one
 
   // Waiting: spin, then yield, then sleep. -1: from calibration.

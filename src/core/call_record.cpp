@@ -29,7 +29,15 @@ uint64_t CallRecord::signature() const {
 
 std::string CallRecord::text() const {
   if (number == 0) return "no call yet";
-  return fmt::format("{} #{} of {} {} ({})", name_of(collective), number, count, name_of(datatype), name_of(op));
+  std::string text = fmt::format("{} #{}", name_of(collective), number);
+  if (collective == TUTTI_BARRIER) return text;
+  bool counts_are_private = collective >= TUTTI_ALL_TO_ALL_V;
+  text += counts_are_private ? fmt::format(" of {}", name_of(datatype))
+                             : fmt::format(" of {} {}", count, name_of(datatype));
+  if (reduces(collective)) text += fmt::format(" ({})", name_of(op));
+  bool from_root = without_counts(collective) == TUTTI_BROADCAST || without_counts(collective) == TUTTI_SCATTER;
+  if (has_root(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);
+  return text;
 }
 
 bool CallRecord::same_call(const CallRecord& other) const {
@@ -80,6 +88,24 @@ CallRecord PublishedRecord::read() const {
     }
     if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) return *CallRecord::decode(bytes);
   }
+}
+
+void PublishedRecords::publish(const CallRecord& record) {
+  records_[record.number % kKept].publish(record);
+  last_.store(record.number, std::memory_order_release);
+}
+
+std::optional<CallRecord> PublishedRecords::of_number(uint64_t number) const {
+  CallRecord record = records_[number % kKept].read();
+  return number != 0 && record.number == number ? std::optional(record) : std::nullopt;
+}
+
+std::optional<CallRecord> PublishedRecords::of_signature(uint64_t signature) const {
+  for (const PublishedRecord& each : records_) {
+    CallRecord record = each.read();
+    if (record.number != 0 && record.signature() == signature) return record;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tutti

@@ -40,8 +40,7 @@ struct CallRecord {
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
 };
 
-// The record of the current call, written by the thread that runs it and read by any thread
-// without making that one wait.
+// A record that one thread writes and any thread reads without making that one wait.
 class PublishedRecord {
  public:
   void publish(const CallRecord& record);
@@ -51,6 +50,22 @@ class PublishedRecord {
   static constexpr size_t kWords = CallRecord::kBytes / sizeof(uint64_t);
   std::atomic<uint64_t> version_{0};  // odd while publish() writes
   std::array<std::atomic<uint64_t>, kWords> words_{};
+};
+
+// The records of a rank's last calls, the current one among them. Messages name a call by its signature only, and may be
+// read when their sender has long gone on.
+class PublishedRecords {
+ public:
+  void publish(const CallRecord& record);
+  CallRecord read() const { return of_number(last_.load(std::memory_order_acquire)).value_or(CallRecord()); }
+  // Empty when it is no longer, or not yet, there.
+  std::optional<CallRecord> of_number(uint64_t number) const;
+  std::optional<CallRecord> of_signature(uint64_t signature) const;
+
+ private:
+  static constexpr size_t kKept = 64;
+  std::atomic<uint64_t> last_{0};
+  std::array<PublishedRecord, kKept> records_;
 };
 
 }  // namespace tutti

@@ -10,62 +10,28 @@ namespace {
 
 constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines and failures are looked at
 
-Status null_check(const CallArguments& arguments) {
-  if (arguments.count == 0 || (arguments.input != nullptr && arguments.output != nullptr)) return {};
-  return error(Code::kInvalidArgument, "{}: {} is NULL", name_of(arguments.collective),
-               arguments.input == nullptr ? "send_buffer" : "recv_buffer");
-}
-
-Status overlap_check(const CallArguments& arguments, uint64_t size_bytes) {
-  if (arguments.input == arguments.output || size_bytes == 0) return {};
-  auto in = reinterpret_cast<uintptr_t>(arguments.input), out = reinterpret_cast<uintptr_t>(arguments.output);
-  if (in + size_bytes <= out || out + size_bytes <= in) return {};
-  return error(Code::kInvalidArgument, "{}: the buffers overlap; use two separate ones, or the same one for both",
-               name_of(arguments.collective));
-}
-
 }  // namespace
-
-Status Communicator::check(const CallArguments& arguments) const {
-  if (finalized_) return error(Code::kInvalidUsage, "this communicator is finalized: it takes no more calls");
-  if (!is_valid(arguments.collective)) {
-    return error(Code::kInvalidArgument, "there is no collective with the number {}",
-                 static_cast<int>(arguments.collective));
-  }
-  if (!is_valid(arguments.datatype)) {
-    return error(Code::kInvalidArgument, "there is no datatype with the number {}",
-                 static_cast<int>(arguments.datatype));
-  }
-  if (!is_valid(arguments.op)) {
-    return error(Code::kInvalidArgument, "there is no operation with the number {}", static_cast<int>(arguments.op));
-  }
-  uint64_t size_bytes = 0;
-  if (__builtin_mul_overflow(arguments.count, size_of(arguments.datatype), &size_bytes) || size_bytes > INT64_MAX) {
-    return error(Code::kInvalidArgument, "{} of {} elements does not fit into memory", name_of(arguments.collective),
-                 arguments.count);
-  }
-  TUTTI_TRY(null_check(arguments));
-  return overlap_check(arguments, size_bytes);
-}
 
 Status Communicator::run(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
   Turn turn = take_turn();
+  std::swap(request.counts, spare_counts_);
   // Without calls of others in front nobody but this thread ever sees the request.
-  if (has_calls()) {
-    TUTTI_TRY(start(request));
-  } else {
-    TUTTI_TRY(admit(request));
-    adopt(request);
-  }
+  bool alone = !has_calls();
+  TUTTI_TRY(alone ? admit(request) : start(request));
+  if (alone) adopt(request);
   drive(request);
+  std::swap(request.counts, spare_counts_);
   return std::move(request.result);
 }
 
 Status Communicator::admit(tutti_request& request) {
   if (failure_.happened()) return failure_.status();
-  TUTTI_TRY(check(request.arguments));
+  if (finalized_) return error(Code::kInvalidUsage, "this communicator is finalized: it takes no more calls");
+  TUTTI_TRY(keep_counts(request.arguments, rank_, nranks_, request.counts));
+  request.geometry = TUTTI_TRY(geometry_of(request.arguments, rank_, nranks_));
+  TUTTI_TRY(check_buffers(request.arguments, request.geometry));
   request.communicator = this;
   return {};
 }
@@ -221,30 +187,6 @@ bool Communicator::settle(Status begun) {
   return false;
 }
 
-Status Communicator::begin(tutti_request& request) {
-  const CallArguments& arguments = request.arguments;
-  call_.size_bytes = arguments.count * size_of(arguments.datatype);
-  slow_since_.reset();
-  connecting_ = false;
-  if (nranks_ == 1) {
-    if (arguments.input != arguments.output) copy(arguments.output, arguments.input, call_.size_bytes, Store::kCached);
-    return {};
-  }
-  prepared_ = TUTTI_TRY(plan_with_turn(arguments));
-  CallRecord record{.number = ++calls_,
-                    .collective = arguments.collective,
-                    .datatype = arguments.datatype,
-                    .op = arguments.op,
-                    .root = arguments.root,
-                    .count = arguments.count,
-                    .plan_digest = prepared_->plan_digest};
-  record_.publish(record);
-  call_.signature = record.signature();
-  if (prepared_->connected) return launch();
-  connecting_ = true;
-  return {};
-}
-
 // A step towards the links that the active call needs.
 Advance Communicator::connect() {
   auto progress = links_->connect(prepared_->peers);
@@ -261,27 +203,6 @@ Advance Communicator::connect() {
     return launch();
   }));
   return Advance::kMoved;
-}
-
-// Hands the active call to the executor.
-Status Communicator::launch() {
-  bind();
-  TUTTI_TRY(find_windows());
-  run_.start(prepared_->programs, call_, links_->peers());
-  return {};
-}
-
-void Communicator::bind() {
-  const CallArguments& arguments = active_->arguments;
-  const PlanShape& shape = prepared_->plan.shape();
-  call_.shape = &shape;
-  call_.datatype = arguments.datatype;
-  call_.op = arguments.op;
-  call_.input = arguments.input;
-  call_.output = arguments.output;
-  call_.partition = Partition(arguments.count, static_cast<uint32_t>(size_of(arguments.datatype)), shape.channels,
-                              shape.chunks, shape.slice_bytes);
-  call_.options = data_path_;
 }
 
 int Communicator::awaited_rank() const {
@@ -305,26 +226,14 @@ void Communicator::take_back_forgotten() {
   has_forgotten_.store(false, std::memory_order_release);
 }
 
-// Where the caller's buffers lie in memory that peers can map.
-Status Communicator::find_windows() {
-  take_back_forgotten();
-  call_.input_window = call_.output_window = {};
-  if (call_.size_bytes <= kInlineBytes) return {};  // travels in messages
-  if (auto region = context_->memory.find(call_.input, call_.size_bytes)) {
-    call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));
-  }
-  if (auto region = context_->memory.find(call_.output, call_.size_bytes)) {
-    call_.output_window = TUTTI_TRY(links_->share(*region, call_.output));
-  }
-  return {};
-}
-
 void Communicator::complete(Status result) {
   tutti_request* request = std::exchange(active_, nullptr);
   request->result = std::move(result);
   waits_for_.store(-1, std::memory_order_relaxed);
   if (request->queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
+  bool is_queued = request->queued;
   request->done.store(true, std::memory_order_release);  // the owner may free it from here on
+  if (is_queued) context_->completions.announce();
 }
 
 // Completes the active call with the failure. The caller then has its memory back, so first peers must be out of it and
@@ -333,19 +242,6 @@ void Communicator::give_up() {
   links_->abort();
   links_->await_accesses();
   complete(guarded([this] { return failure_.status(); }));
-}
-
-Result<Prepared*> Communicator::plan_for(const CallArguments& arguments) {
-  Turn turn = take_turn();
-  return plan_with_turn(arguments);
-}
-
-Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments) {
-  return plans_->get({.collective = arguments.collective,
-                      .datatype = arguments.datatype,
-                      .op = arguments.op,
-                      .root = arguments.root,
-                      .count = arguments.count});
 }
 
 }  // namespace tutti

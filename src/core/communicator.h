@@ -50,7 +50,7 @@ class Communicator {
   bool test(tutti_request& request);
 
   // What runs for such a call. Does not block on other ranks.
-  Result<Prepared*> plan_for(const CallArguments& arguments);
+  Result<Prepared*> plan_for(CallArguments arguments);
   // The transports to the other ranks: "shm", "shm+tcp"; "self" when there are none.
   const std::string& transports() const { return transports_; }
 
@@ -102,12 +102,11 @@ class Communicator {
     std::unique_lock<std::mutex> lock_;
   };
 
-  Status check(const CallArguments& arguments) const;
   Status admit(tutti_request& request);
   tutti_request* dequeue();
   Turn take_turn();
   // With the turn:
-  Result<Prepared*> plan_with_turn(const CallArguments& arguments);
+  Result<Prepared*> plan_with_turn(const CallArguments& arguments, const Geometry& geometry);
   Advance step();
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
@@ -130,8 +129,9 @@ class Communicator {
   void fail_on_link(Status status);
   // Asks the awaited peer what it is in, and fails the call at its deadline.
   void look_at_delay();
-  std::optional<CallRecord> ask(int peer);
-  Status contradiction(int peer, const CallRecord& theirs) const;
+  // What `peer` is in; with a signature, of which of its last calls that is.
+  std::optional<CallRecord> ask(int peer, uint64_t signature = 0);
+  Status contradiction(int peer, const CallRecord& theirs, const CallRecord& mine) const;
   Status lateness(int64_t timeout_ms, int peer);
   // Ok unless `peer` has finalized without making this rank's call: only with the turn.
   Status early_leaver(int peer);
@@ -170,13 +170,14 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   uint64_t calls_ = 0;
+  std::vector<uint64_t> spare_counts_;   // memory for the arrays of blocking calls
 
   std::mutex forgotten_mutex_;           // guards forgotten_
   std::vector<uint64_t> forgotten_;      // regions to take back from the peers
   std::atomic<bool> has_forgotten_{false};
 
   std::atomic<int> waits_for_{-1};       // the rank that the active call waits for, once it is slow
-  PublishedRecord record_;
+  PublishedRecords records_;
   std::mutex answers_mutex_;             // guards what follows
   std::condition_variable answered_;
   std::map<int, CallRecord> answers_;    // of peers that were asked, by rank

@@ -42,8 +42,9 @@ void Communicator::fail(Status status, bool tell_others) noexcept {
 void Communicator::fail_on_link(Status status) {
   int peer = status.place().peer;
   if (status.code() == Code::kInvalidUsage && peer >= 0) {
-    auto theirs = ask(peer);
-    if (theirs && theirs->contradicts(record_.read())) status = contradiction(peer, *theirs);
+    auto theirs = ask(peer, run_.foreign_signature());
+    auto mine = theirs ? records_.of_number(theirs->number) : std::nullopt;
+    if (mine && theirs->contradicts(*mine)) status = contradiction(peer, *theirs, *mine);
   } else {
     if (peer >= 0) control_->send(peer, kAskRecord, {});  // whoever knows that it has left says so
     std::unique_lock lock(answers_mutex_);
@@ -73,17 +74,16 @@ void Communicator::look_at_delay() {
   if (now - *slow_since_ >= std::chrono::milliseconds(timeout_ms)) fail(lateness(timeout_ms, peer), true);
 }
 
-std::optional<CallRecord> Communicator::ask(int peer) {
+std::optional<CallRecord> Communicator::ask(int peer, uint64_t signature) {
   std::unique_lock lock(answers_mutex_);
   answers_.erase(peer);
-  control_->send(peer, kAskRecord, {});
+  control_->send(peer, kAskRecord, std::as_bytes(std::span(&signature, signature == 0 ? 0 : 1)));
   answered_.wait_for(lock, kAnswerWait, [&] { return answers_.contains(peer) || failure_.happened(); });
   auto found = answers_.find(peer);
   return found == answers_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
-  CallRecord mine = record_.read();
+Status Communicator::contradiction(int peer, const CallRecord& theirs, const CallRecord& mine) const {
   if (mine.same_call(theirs)) {
     return error(Code::kInvalidUsage,
                  "ranks {} and {} would run {} by different plans ({:016x} and {:016x}); run one version of tutti, "
@@ -96,7 +96,7 @@ Status Communicator::contradiction(int peer, const CallRecord& theirs) const {
 }
 
 Status Communicator::lateness(int64_t timeout_ms, int peer) {
-  std::string what = record_.read().text();
+  std::string what = records_.read().text();
   if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
   // A peer that waits for another one in the same call is not the late one.
   std::string chain = fmt::format("rank {} waits for rank {}{}", rank_, peer, links_->connect_report(peer));
@@ -114,7 +114,7 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
 // without a link has none to come.
 Status Communicator::early_leaver(int peer) {
   if (peer < 0) return {};
-  CallRecord mine = record_.read();
+  CallRecord mine = records_.read();
   {
     std::lock_guard lock(answers_mutex_);
     auto said = goodbyes_.find(peer);
@@ -138,7 +138,9 @@ void Communicator::on_left(int rank) {
 
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
   if (type == kAskRecord) {
-    CallRecord mine = record_.read();
+    uint64_t signature = 0;
+    if (payload.size() == sizeof signature) std::memcpy(&signature, payload.data(), sizeof signature);
+    CallRecord mine = records_.of_signature(signature).value_or(records_.read());
     mine.waits_for = waits_for_.load(std::memory_order_relaxed);
     control_->send(from, kRecord, mine.encode());
   } else if (type == kGoodbye) {
@@ -160,7 +162,8 @@ void Communicator::on_answer(int from, const CallRecord& theirs) {
     answers_[from] = theirs;
   }
   answered_.notify_all();
-  if (theirs.contradicts(record_.read())) fail(contradiction(from, theirs), true);
+  CallRecord mine = records_.read();
+  if (theirs.contradicts(mine)) fail(contradiction(from, theirs, mine), true);
 }
 
 }  // namespace tutti

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/config.h"
+#include "core/api_call.h"
 #include "core/give_text.h"
 #include "core/guard.h"
 #include "core/handles.h"
@@ -35,19 +36,14 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
   if (info->struct_size < sizeof(size_t)) {
     return error(Code::kInvalidArgument, "tutti_comm_plan_info: set info.struct_size to sizeof(tutti_plan_info_t)");
   }
-  if (!is_valid(call->collective) || !is_valid(call->datatype) || !is_valid(call->op)) {
-    return error(Code::kInvalidArgument,
-                 "tutti_comm_plan_info: there is no collective {} of datatype {} with operation {}",
-                 static_cast<int>(call->collective), static_cast<int>(call->datatype), static_cast<int>(call->op));
-  }
   Communicator& communicator = *comm.communicator;
   tutti_plan_info_t filled{};
   filled.struct_size = info->struct_size;
   filled.algorithm = "copy";
   filled.transport = communicator.transports().c_str();
   if (communicator.nranks() > 1) {
-    const Prepared* prepared = TUTTI_TRY(communicator.plan_for(
-        {.collective = call->collective, .datatype = call->datatype, .op = call->op, .count = call->count}));
+    CallArguments arguments = TUTTI_TRY(arguments_of(call, "tutti_comm_plan_info"));
+    const Prepared* prepared = TUTTI_TRY(communicator.plan_for(arguments));
     filled.algorithm = prepared->algorithm.c_str();
     filled.channels = prepared->plan.shape().channels;
     filled.predicted_ns = prepared->predicted_ns;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/config.h"
+#include "core/arguments.h"
 #include "core/give_text.h"
 #include "core/guard.h"
 #include "core/prepared.h"
@@ -26,14 +27,26 @@ Result<Request> request_of(const tutti_plan_query_t& query) {
   if (query.nranks < 0 || query.nranks > kMaxPlanRanks) {
     return error(Code::kInvalidArgument, "{} ranks are not possible; the most is {}", query.nranks, kMaxPlanRanks);
   }
+  if (query.count > uint64_t{1} << 60)
+    return error(Code::kInvalidArgument, "{} elements are more than any memory holds", query.count);
   Request request;
   request.collective = query.collective;
   request.datatype = query.datatype;
   request.op = query.op;
   request.count = query.count;
-  if (request.count > uint64_t{1} << 60)
-    return error(Code::kInvalidArgument, "{} elements are more than any memory holds", request.count);
   return request;
+}
+
+// What depends on the number of ranks.
+Status complete(Request& request, int root, int nranks) {
+  CallArguments call{.collective = without_counts(request.collective),
+                     .datatype = request.datatype,
+                     .op = request.op,
+                     .root = has_root(request.collective) ? root : -1,
+                     .count = request.count};
+  request.root = call.root;
+  request.count = TUTTI_TRY(geometry_of(call, 0, nranks)).plan_count;
+  return {};
 }
 
 Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** text) {
@@ -49,6 +62,7 @@ Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** 
   if (query.algorithm != nullptr) tuning.algorithm = query.algorithm;
   Topology topology =
       TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
+  TUTTI_TRY(complete(request, query.root, topology.nranks()));
   Choice choice = TUTTI_TRY(choose(topology, request, tuning));
   ExplainOptions options{query.explain != 0, query.steps != 0};
   bool json = format == TUTTI_FORMAT_JSON;

@@ -54,7 +54,10 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   if (fixed_ && fixed_->shape().collective == request.collective) {
     prepared->plan = *fixed_;
   } else {
-    Choice choice = TUTTI_TRY(choose(topology_, request, tuning_));
+    // A wish for an algorithm is one for the collectives that have it.
+    Tuning tuning = tuning_;
+    if (find_algorithm(request.collective, tuning.algorithm) == nullptr) tuning.algorithm.clear();
+    Choice choice = TUTTI_TRY(choose(topology_, request, tuning));
     prepared->plan = std::move(choice.plan);
     prepared->predicted_ns = choice.predicted_ns;
   }

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "bootstrap/rendezvous.h"
+#include "core/completions.h"
 #include "core/engine.h"
 #include "core/memory_registry.h"
 #include "transports/loopback/hub.h"
@@ -25,6 +26,7 @@ class ProcessContext {
   Status open_meeting(const Config& config, tutti_unique_id_t* id);
 
   MemoryRegistry memory;
+  Completions completions;
   std::unique_ptr<Engine> engine;
   std::shared_ptr<LoopbackHub> loopback;  // shared with the loopback transports
 

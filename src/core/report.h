@@ -1,6 +1,8 @@
 // The calling thread's last error that belongs to no communicator: what tutti_last_error(NULL) gives.
 #pragma once
 
+#include <string_view>
+
 #include "base/status.h"
 
 namespace tutti {
@@ -8,5 +10,10 @@ namespace tutti {
 // Keeps the sentence and returns the code for the C caller.
 tutti_status_t report(Status status);
 const char* reported();
+
+// "tutti_start: call is NULL"
+inline Status null_argument(std::string_view function, std::string_view argument) {
+  return error(Code::kInvalidArgument, "{}: {} is NULL", function, argument);
+}
 
 }  // namespace tutti

@@ -2,25 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/status.h"
-#include "base/types.h"
+#include "core/arguments.h"
 
 namespace tutti {
 
 class Communicator;
-
-struct CallArguments {
-  Collective collective = TUTTI_ALL_REDUCE;
-  Datatype datatype = TUTTI_FLOAT32;
-  ReduceOp op = TUTTI_SUM;
-  int root = -1;
-  uint64_t count = 0;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  int64_t timeout_ms = 0;  // 0: the communicator's
-};
 
 }  // namespace tutti
 
@@ -29,6 +19,8 @@ struct tutti_request {
   tutti::Communicator* communicator = nullptr;
   tutti_comm* handle = nullptr;  // keeps the sentence of an error; null for blocking calls, and once it is destroyed
   tutti::CallArguments arguments;
+  std::vector<uint64_t> counts;  // what the arguments' arrays refer to
+  tutti::Geometry geometry;
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it

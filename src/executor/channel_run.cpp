@@ -26,6 +26,7 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   channel_ = channel;
   waiting_for_ = -1;
   awaited_ = nullptr;
+  foreign_signature_ = 0;
   for (size_t i = 0; i < static_cast<size_t>(program.temps) * program.temp_copies; ++i) {
     temps_[i] = {scratch_.data() + i * call.shape->slice_bytes, 0};
   }
@@ -123,6 +124,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   const Line& line = stream.next_line();
   Message message = decode(line);
   if (line.words[1] != call_->signature) {
+    foreign_signature_ = line.words[1];
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
                     .at({.rank = -1, .peer = from.rank(), .link = {}}));
   }

@@ -27,6 +27,8 @@ class ChannelRun {
 
   // The peer that the run waits for, -1 when it is not waiting or for several.
   int waiting_for() const { return waiting_for_; }
+  // After an advance() that failed because a peer makes another call: its signature. Else 0.
+  uint64_t foreign_signature() const { return foreign_signature_; }
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
   bool still_waits() const { return awaited_ != nullptr && !awaited_->ready() && awaited_from_->broken().ok(); }
 
@@ -107,6 +109,7 @@ class ChannelRun {
   const RecvStream* awaited_ = nullptr;    // nothing but its next message is missing
   const Peer* awaited_from_ = nullptr;     // whose stream it is
   Status failure_;
+  uint64_t foreign_signature_ = 0;
 
   // Where the walk is.
   size_t section_ = 0;

@@ -67,6 +67,13 @@ int CollectiveRun::waiting_for() const {
   return -1;
 }
 
+uint64_t CollectiveRun::foreign_signature() const {
+  for (size_t i = 0; i < active_; ++i) {
+    if (channels_[i].foreign_signature() != 0) return channels_[i].foreign_signature();
+  }
+  return 0;
+}
+
 bool Waiter::idle() {
   constexpr uint32_t kRoundsPerClock = 32;
   if (idle_rounds_++ == 0) since_ = Clock::now();

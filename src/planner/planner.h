@@ -42,7 +42,7 @@ struct Tuning {
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-// The options "algorithm", "channels", "slice_bytes" and "slot_bytes".
+// The options "algorithm", "deterministic", "channels", "slice_bytes" and "slot_bytes".
 Tuning tuning_from(const Config& config);
 
 // Errors: no collective has an algorithm of that name (names the nearest); "" is none and right.

@@ -15,7 +15,7 @@ namespace {
 // when the callers' memory happens to be mapped, which a Plan must not depend on.
 constexpr std::array kAlgorithms = {
     &kAllReduceDirectTwoShot, &kAllReduceDirectOneShot, &kAllReduceRecursiveDoubling, &kAllReduceDoubleBinaryTree,
-    &kAllReduceRing,
+    &kAllReduceBinomialTree, &kAllReduceRing,
     &kReduceDirectTwoShot, &kReduceDirect, &kReduceBinomialTree, &kReduceChain,
     &kBroadcastDirect, &kBroadcastBinomialTree, &kBroadcastChain,
     &kAllGatherDirect, &kAllGatherBruck, &kAllGatherRing,
@@ -165,6 +165,7 @@ Status check_algorithm(std::string_view name) {
 Tuning tuning_from(const Config& config) {
   Tuning tuning;
   tuning.algorithm = config.algorithm;
+  tuning.deterministic = config.deterministic != 0;
   tuning.channels = static_cast<int>(config.channels);
   tuning.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
   tuning.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;

@@ -21,15 +21,21 @@ uint64_t refused_at(const Plan& plan, CheckOptions options, std::string* reason 
 
 TEST_CASE("one-shot and recursive doubling by reference are only wrong in place") {
   CheckOptions options;
-  options.by_reference = true;
+  options.use_permissions = true;
   for (auto [algorithm, nranks] :
        {std::pair{"direct_one_shot", 3}, {"recursive_doubling", 2}, {"recursive_doubling", 4}}) {
-    Plan plan = test::write_out(algorithm, nranks).plan();
+    test::WrittenPlan plan = test::write_out(algorithm, nranks);
     INFO(algorithm << " of " << nranks);
-    options.in_place = true;
-    CHECK(refused_at(plan, options) != 0);
-    options.in_place = false;
-    CHECK(refused_at(plan, options) == 0);
+    plan.shape.by_reference = Permission::kAlways;
+    options.in_place = InPlace::kAll;
+    CHECK(refused_at(plan.plan(), options) != 0);
+    options.in_place = InPlace::kSome;
+    CHECK(refused_at(plan.plan(), options) != 0);
+    options.in_place = InPlace::kNone;
+    CHECK(refused_at(plan.plan(), options) == 0);
+    plan.shape.by_reference = Permission::kUnlessInPlace;
+    options.in_place = InPlace::kSome;
+    CHECK(refused_at(plan.plan(), options) == 0);
   }
 }
 
@@ -45,9 +51,9 @@ TEST_CASE("storing a final value before its receiver's input was read is found w
   }
   CheckOptions options;
   options.slices = 1;
-  options.in_place = true;
+  options.in_place = InPlace::kAll;
   CHECK(refused_at(plan.plan(), options) != 0);
-  options.in_place = false;
+  options.in_place = InPlace::kNone;
   CHECK(refused_at(plan.plan(), options) == 0);
 }
 
@@ -77,6 +83,41 @@ TEST_CASE("outputs that lack, repeat or do not finish a contribution are found b
   plan.steps(0).clear();
   REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
   REQUIRE_THAT(reason, Catch::Matchers::Contains("was never written"));
+}
+
+test::WrittenPlan write_out(Collective collective, std::string_view algorithm, int nranks) {
+  return test::write_out(*find_algorithm(collective, algorithm), nranks);
+}
+
+TEST_CASE("the data of a wrong rank is found by name") {
+  test::WrittenPlan plan = write_out(TUTTI_ALL_GATHER, "direct", 3);
+  // Ranks 1 and 2 pass their blocks off as each other's.
+  for (std::vector<Step>* steps : {&plan.steps(0), &plan.steps(1), &plan.steps(2)}) {
+    for (Step& step : *steps) {
+      if (step.into == 1 || step.into == 2) step.into = 3 - step.into;
+    }
+  }
+  std::string reason;
+  REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
+}
+
+TEST_CASE("an exchange in place that stores before it has sent is found") {
+  test::WrittenPlan plan = write_out(TUTTI_ALL_TO_ALL, "direct", 3);
+  REQUIRE(refused_at(plan.plan(), {.in_place = InPlace::kAll, .use_permissions = true}) == 0);
+  plan.shape.deliver_directly = Permission::kAlways;
+  CHECK(refused_at(plan.plan(), {.in_place = InPlace::kAll, .use_permissions = true}) != 0);
+  plan.shape.deliver_directly = Permission::kNever;
+  plan.shape.by_reference = Permission::kAlways;
+  CHECK(refused_at(plan.plan(), {.in_place = InPlace::kAll, .use_permissions = true}) != 0);
+}
+
+TEST_CASE("a barrier that a rank leaves before another has entered is found") {
+  test::WrittenPlan plan = write_out(TUTTI_BARRIER, "dissemination", 4);
+  REQUIRE(refused_at(plan.plan(), {}) == 0);
+  for (int rank = 0; rank < 4; ++rank) plan.steps(rank).resize(2);  // only the first hop
+  std::string reason;
+  REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
+  REQUIRE_THAT(reason, Catch::Matchers::Contains("leaves barrier"));
 }
 
 }  // namespace

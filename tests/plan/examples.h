@@ -21,6 +21,8 @@ struct WrittenPlan {
 
 inline WrittenPlan write_out(const Algorithm& algorithm, int nranks) {
   Request request;
+  request.collective = algorithm.collective;
+  if (has_root(algorithm.collective)) request.root = nranks / 2;
   request.count = 1000;
   WrittenPlan written;
   written.shape = algorithm.shape(make_topology(1, nranks), request, {});
@@ -32,8 +34,9 @@ inline WrittenPlan write_out(const Algorithm& algorithm, int nranks) {
   return written;
 }
 
+// An all-reduce.
 inline WrittenPlan write_out(std::string_view algorithm, int nranks) {
-  return write_out(*find_algorithm(algorithm), nranks);
+  return write_out(*find_algorithm(TUTTI_ALL_REDUCE, algorithm), nranks);
 }
 
 }  // namespace tutti::test

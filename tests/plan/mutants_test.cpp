@@ -14,13 +14,8 @@ using test::WrittenPlan;
 
 bool refused(const Plan& plan) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
-    for (bool in_place : {false, true}) {
-      CheckOptions options;
-      options.slices = 3;
-      options.in_place = in_place;
-      options.by_reference = plan.shape().by_reference;
-      options.deliver_directly = plan.shape().deliver_directly;
-      options.seed = seed;
+    for (InPlace in_place : {InPlace::kNone, InPlace::kAll}) {
+      CheckOptions options{.slices = 3, .in_place = in_place, .use_permissions = true, .seed = seed};
       if (!check_symbolically(plan, options).ok()) return true;
     }
   }
@@ -28,7 +23,8 @@ bool refused(const Plan& plan) {
 }
 
 std::vector<Step>& any_steps(WrittenPlan& plan, Random& random) {
-  return plan.parts[random() % plan.parts.size()].sections[0].steps;
+  auto& sections = plan.parts[random() % plan.parts.size()].sections;
+  return sections[random() % sections.size()].steps;
 }
 
 Step* any_step(WrittenPlan& plan, Random& random, StepKind kind) {
@@ -80,14 +76,16 @@ constexpr Mutation kMutations[] = {
     {"a put sends another chunk",
      [](WrittenPlan& plan, Random& random) {
        Step* step = any_step(plan, random, StepKind::kPut);
-       if (step == nullptr || plan.shape.chunks == 1 || step->sources[0].space == Space::kTemp) return false;
+       if (step == nullptr || plan.shape.chunks == 1 || step->sources.empty()) return false;
+       if (step->sources[0].space == Space::kTemp || step->sources[0].space == Space::kArrival) return false;
        step->sources[0].index = (step->sources[0].index + 1) % plan.shape.chunks;
        return true;
      }},
     {"a put sends the input for the output",
      [](WrittenPlan& plan, Random& random) {
+       if (!reduces(plan.shape.collective)) return false;  // both hold the same there
        Step* step = any_step(plan, random, StepKind::kPut);
-       if (step == nullptr || step->sources[0].space != Space::kOutput) return false;
+       if (step == nullptr || step->sources.empty() || step->sources[0].space != Space::kOutput) return false;
        step->sources[0].space = Space::kInput;
        return true;
      }},

@@ -41,6 +41,7 @@ TEST_CASE("steps read as sentences") {
   REQUIRE(to_text(steps[4]) == "reduce output[0] = input[0] + arrival[1] + arrival[2], finish, lag 1");
   REQUIRE(to_text(steps[5]) == "put output[0] -> rank 1 (into output[0]), lag 1");
   REQUIRE(to_text(Step{.kind = StepKind::kPut, .peer = 4}) == "put signal -> rank 4");
+  REQUIRE(to_text(Step{.kind = StepKind::kWait, .peer = 4, .chunk = 2}) == "wait <- rank 4 (chunk 2)");
 }
 
 // The text of a small plan, one step a line.

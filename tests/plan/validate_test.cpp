@@ -9,13 +9,13 @@ namespace {
 using Catch::Matchers::Contains;
 
 // Two ranks on one channel with one section each.
-Plan two_ranks(std::vector<Step> first, std::vector<Step> second, int chunks = 1, Repeat repeat = Repeat::kPerSlice) {
+Plan two_ranks(std::vector<Step> first, std::vector<Step> second, int chunks = 1) {
   PlanShape shape;
   shape.algorithm = "test";
   shape.nranks = 2;
   shape.chunks = chunks;
   shape.slice_bytes = 64;
-  return Plan(shape, {RankPlan{{Section{repeat, std::move(first)}}}, RankPlan{{Section{repeat, std::move(second)}}}});
+  return Plan(shape, {RankPlan{{Section{std::move(first)}}}, RankPlan{{Section{std::move(second)}}}});
 }
 
 Step put(int peer, std::vector<Place> source, int into = kNoChunk, int lag = 0) {
@@ -39,10 +39,9 @@ void require_refused(const Plan& plan, const std::string& reason, ValidateOption
   REQUIRE_THAT(std::string(status.message()), Contains(reason));
 }
 
-TEST_CASE("a barrier of bare signals is valid in a section that runs once and in one per slice") {
-  for (Repeat repeat : {Repeat::kOnce, Repeat::kPerSlice}) {
-    REQUIRE(validate(two_ranks({put(1, {}), wait(1)}, {put(0, {}), wait(0)}, 1, repeat)).ok());
-  }
+TEST_CASE("bare signals and their waits are valid, with data and without") {
+  REQUIRE(validate(two_ranks({put(1, {}), wait(1)}, {put(0, {}), wait(0)})).ok());
+  REQUIRE(validate(two_ranks({put(1, {input(0)}, 0), put(1, {})}, {wait(0, 0), wait(0)})).ok());
 }
 
 TEST_CASE("several puts of one value to one peer need one slot at a time") {
@@ -94,10 +93,46 @@ TEST_CASE("all places of a step mean one chunk") {
   require_refused(two_ranks({put(1, {input(0)})}, {wait(0), put(0, {arrival(0)})}, 2), "nothing tells which chunk");
 }
 
-TEST_CASE("a section that runs once carries no data") {
-  require_refused(two_ranks({copy(input(0), {output(0)})}, {}, 1, Repeat::kOnce), "carries no data");
-  require_refused(two_ranks({put(1, {input(0)})}, {}, 1, Repeat::kOnce), "carries no data");
-  require_refused(two_ranks({wait(1, kNoChunk, 1)}, {}, 1, Repeat::kOnce), "no lags");
+TEST_CASE("buffers hold what the collective says and nothing else") {
+  auto of = [](Collective collective, int root, std::vector<Step> first, std::vector<Step> second, int chunks) {
+    PlanShape shape = two_ranks({}, {}, chunks).shape();
+    shape.collective = collective;
+    shape.root = root;
+    return Plan(shape, {RankPlan{{Section{std::move(first)}}}, RankPlan{{Section{std::move(second)}}}});
+  };
+  require_refused(of(TUTTI_BROADCAST, 0, {}, {copy(input(0), {output(0)})}, 1), "rank's input does not hold the chunk");
+  require_refused(of(TUTTI_REDUCE, 0, {}, {copy(input(0), {output(0)})}, 1), "rank's output does not hold the chunk");
+  require_refused(of(TUTTI_ALL_GATHER, -1, {copy(input(1), {output(1)})}, {}, 2), "input does not hold the chunk");
+  require_refused(of(TUTTI_REDUCE_SCATTER, -1, {put(1, {input(0)}, 0)}, {wait(0, 0)}, 2),
+                  "the receiver's output does not hold the chunk");
+  require_refused(of(TUTTI_SCATTER, 0, {}, {wait(0, 0)}, 2), "the receiver's output does not hold the chunk");
+  require_refused(of(TUTTI_ALL_TO_ALL, -1, {copy(input(2), {temp(0)})}, {}, 4), "input does not hold the chunk");
+  require_refused(of(TUTTI_ALL_GATHER, -1, {}, {}, 3), "all_gather of 2 ranks has 2");
+  require_refused(of(TUTTI_ALL_TO_ALL, -1, {}, {}, 2), "all_to_all of 2 ranks has 4");
+  require_refused(of(TUTTI_BROADCAST, -1, {}, {}, 1), "root is -1");
+}
+
+TEST_CASE("only a wait for an arrival names a chunk") {
+  Step named = wait(0);
+  named.chunk = 1;
+  std::vector<Step> forwards = {named, put(0, {arrival(0)}, 1)};
+  REQUIRE(validate(two_ranks({put(1, {input(1)}), wait(1, 1)}, forwards, 2)).ok());
+  require_refused(two_ranks({put(1, {input(0)}), wait(1, 1)}, forwards, 2), "mean different chunks");
+  named.chunk = 2;
+  require_refused(two_ranks({}, {named}, 2), "its chunk is none of the plan's");
+  named.chunk = 0;
+  named.into = 1;
+  require_refused(two_ranks({}, {named}, 2), "only a wait for an arrival names a chunk");
+}
+
+TEST_CASE("a plan that needs all chunks to have as many slices is refused") {
+  // In the order of equal slices the messages of chunk 1 follow those of chunk 0 on both ends: here one round later,
+  // there in the next section.
+  std::vector<Step> first = {put(1, {input(0)}, 0), put(1, {input(1)}, 1, 1)};
+  PlanShape shape = two_ranks({}, {}, 2).shape();
+  Plan plan(shape, {RankPlan{{Section{first}}}, RankPlan{{Section{{wait(0, 0)}}, Section{{wait(0, 1)}}}}});
+  CHECK(validate(plan, {.slices = 1}).ok());
+  require_refused(plan, "does not fit");
 }
 
 TEST_CASE("messages that do not fit their waits are refused, with both places") {

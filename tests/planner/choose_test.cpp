@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "planner/explain.h"
 #include "planner/planner.h"
@@ -33,6 +34,14 @@ uint64_t predicted(const Choice& choice, std::string_view algorithm) {
     if (candidate.algorithm == algorithm) return candidate.predicted_ns;
   }
   return 0;
+}
+
+std::vector<const Algorithm*> of_collective(Collective collective) {
+  std::vector<const Algorithm*> found;
+  for (const Algorithm* algorithm : algorithms()) {
+    if (algorithm->collective == collective) found.push_back(algorithm);
+  }
+  return found;
 }
 
 TEST_CASE("choosing is a pure function") {
@@ -155,7 +164,7 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
 
 TEST_CASE("candidates come fastest first, and those not admitted last, with the reason") {
   Choice choice = must_choose(test::make_topology(1, 200), bytes(1 << 20));
-  REQUIRE(choice.candidates.size() == algorithms().size());
+  REQUIRE(choice.candidates.size() == of_collective(TUTTI_ALL_REDUCE).size());
   for (size_t i = 1; i < choice.candidates.size(); ++i) {
     const Candidate& before = choice.candidates[i - 1];
     const Candidate& candidate = choice.candidates[i];
@@ -168,16 +177,78 @@ TEST_CASE("candidates come fastest first, and those not admitted last, with the 
 }
 
 TEST_CASE("every size and number of ranks has a choice that can be predicted") {
-  for (int nranks = 1; nranks <= 16; ++nranks) {
-    for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 31, uint64_t{1} << 60}) {
-      Request request;
-      request.count = count;
-      Choice choice = must_choose(test::make_topology(1, nranks), request);
-      CHECK(choice.predicted_ns > 0);
-      CHECK(choice.plan.shape().nranks == nranks);
-      CHECK(choice.plan.shape().slice_bytes % 64 == 0);
+  for (int number = TUTTI_ALL_REDUCE; number <= TUTTI_SCATTER_V; ++number) {
+    for (int nranks = 1; nranks <= 16; ++nranks) {
+      for (uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 31, uint64_t{1} << 60}) {
+        Request request;
+        request.collective = static_cast<Collective>(number);
+        if (has_root(request.collective)) request.root = nranks - 1;
+        request.count = count;
+        Choice choice = must_choose(test::make_topology(1 + nranks % 2, nranks), request);
+        INFO(name_of(request.collective) << " of " << count << " on " << nranks);
+        CHECK(choice.predicted_ns > 0);
+        CHECK(choice.plan.shape().collective == request.collective);
+        CHECK(choice.plan.shape().slice_bytes % 64 == 0);
+      }
     }
   }
+}
+
+TEST_CASE("every algorithm of every collective wins somewhere") {
+  std::set<const Algorithm*> winners;
+  for (const Topology& topology :
+       {test::make_topology(1, 2), test::make_topology(1, 8), test::make_topology(1, 64), test::make_topology(1, 300),
+        test::make_topology(2, 1), test::make_topology(16, 1), test::make_topology(16, 8),
+        test::make_topology(300, 1)}) {
+    for (int number = TUTTI_ALL_REDUCE; number <= TUTTI_SCATTER_V; ++number) {
+      for (uint64_t size_bytes = 8; size_bytes <= uint64_t{1} << 30; size_bytes *= 8) {
+        Request request = bytes(size_bytes);
+        request.collective = static_cast<Collective>(number);
+        if (has_root(request.collective)) request.root = 0;
+        for (bool deterministic : {false, true}) {
+          Tuning tuning;
+          tuning.deterministic = deterministic;
+          Result<Choice> choice = choose(topology, request, tuning);
+          if (choice.ok()) winners.insert(find_algorithm(request.collective, choice->plan.shape().algorithm));
+        }
+      }
+    }
+  }
+  for (const Algorithm* algorithm : algorithms()) {
+    INFO(name_of(algorithm->collective) << " by " << algorithm->name);
+    CHECK(winners.contains(algorithm));
+  }
+}
+
+TEST_CASE("deterministic reductions admit only the tree over rank indices") {
+  Tuning tuning;
+  tuning.deterministic = true;
+  for (int nranks : {2, 3, 8, 200}) {
+    for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_REDUCE, TUTTI_REDUCE_SCATTER}) {
+      Request request = bytes(1 << 16);
+      request.collective = collective;
+      if (has_root(collective)) request.root = 1;
+      if (nranks > 128 && collective == TUTTI_REDUCE_SCATTER) continue;  // no algorithm keeps the tree there
+      Choice choice = must_choose(test::make_topology(1, nranks), request, tuning);
+      for (const Candidate& candidate : choice.candidates) {
+        const Algorithm* algorithm = find_algorithm(collective, candidate.algorithm);
+        bool is_power = (nranks & (nranks - 1)) == 0;
+        bool keeps = nranks == 2 || algorithm->traits.rank_tree == RankTree::kAlways ||
+                     (algorithm->traits.rank_tree == RankTree::kPowersOfTwo && is_power);
+        INFO(candidate.algorithm << " of " << nranks);
+        if (!keeps) CHECK_FALSE(candidate.admitted);
+      }
+    }
+  }
+}
+
+TEST_CASE("who asks for an algorithm of another collective is told which there are") {
+  Request request = bytes(64);
+  request.collective = TUTTI_BARRIER;
+  Tuning tuning;
+  tuning.algorithm = "ring";
+  CHECK_THAT(std::string(choose(test::make_topology(1, 4), request, tuning).status().message()),
+             Contains("barrier has no algorithm ring; it has di"));
 }
 
 TEST_CASE("the user's wishes are followed or refused with a reason") {
@@ -249,7 +320,10 @@ TEST_CASE("a thousand ranks are planned without visiting all pairs") {
   Topology cluster = test::make_topology(125, 8);
   // Counted, not timed: what one rank generates is linear in its own steps.
   for (const Algorithm* algorithm : algorithms()) {
-    PlanShape shape = algorithm->shape(cluster, bytes(1 << 20), {});
+    Request request = bytes(1 << 20);
+    request.collective = algorithm->collective;
+    if (has_root(request.collective)) request.root = 3;
+    PlanShape shape = algorithm->shape(cluster, request, {});
     for (int rank : {0, 1, 511, 999}) {
       size_t steps = 0;
       for (int channel = 0; channel < shape.channels; ++channel) {
@@ -270,8 +344,8 @@ TEST_CASE("explanations name the choice, its shape and every candidate") {
   Choice choice = must_choose(topology, request);
   std::string text = to_text(topology, request, choice, {.candidates = true, .steps = true});
   CHECK_THAT(text, Contains("all_reduce of 1 MiB (262144 float32), sum, 8 ranks on 1 host"));
-  for (const Algorithm* algorithm : algorithms()) CHECK_THAT(text, Contains(std::string(algorithm->name)));
-  CHECK_THAT(text, Contains("Rank 7, channel 0, for every slice:") &&
+  for (const Algorithm* each : of_collective(TUTTI_ALL_REDUCE)) CHECK_THAT(text, Contains(std::string(each->name)));
+  CHECK_THAT(text, Contains("Rank 7, channel 0:") &&
                        Contains("put output[7] -> rank 0 (into output[7]), lag 1"));
   std::string json = to_json(topology, request, choice, {});
   CHECK_THAT(json, Contains("\"format\": \"tutti.choice\"") && Contains("\"predicted_ns\"") && !Contains("\"parts\""));
@@ -294,7 +368,7 @@ TEST_CASE("explanations for one rank say that it copies") {
   CHECK_THAT(json, Contains("\"algorithm\": \"copy\"") && Contains("\"predicted_ns\": 0,") &&
                        Contains("\"candidates\": []") && Contains("\"plan\": null"));
   for (const Algorithm* algorithm : algorithms()) {
-    CHECK_THAT(text + json, !Contains(std::string(algorithm->name)));
+    if (algorithm->name != "direct") CHECK_THAT(text + json, !Contains(std::string(algorithm->name)));
   }
 }
 

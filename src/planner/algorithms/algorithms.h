@@ -7,6 +7,7 @@ namespace tutti {
 
 extern const Algorithm kAllReduceDirectOneShot;
 extern const Algorithm kAllReduceDirectTwoShot;
+extern const Algorithm kAllReduceBinomialTree;
 extern const Algorithm kAllReduceRing;
 extern const Algorithm kAllReduceDoubleBinaryTree;
 extern const Algorithm kAllReduceRecursiveDoubling;

@@ -10,7 +10,8 @@ namespace {
 std::string admit(const Topology& topology, const Request&) { return admit_all_pairs(topology); }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  PlanShape shape = basic_shape("direct", topology, request, tuning, topology.nranks() * topology.nranks());
+  PlanShape shape = basic_shape("direct", topology, request, tuning, topology.nranks());
+  shape.chunks = shape.nranks * shape.nranks;  // of which each rank has nranks
   shape.by_reference = Permission::kUnlessInPlace;
   shape.deliver_directly = Permission::kUnlessInPlace;
   return shape;

@@ -11,7 +11,8 @@ namespace {
 std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  PlanShape shape = basic_shape("pairwise", topology, request, tuning, topology.nranks() * topology.nranks());
+  PlanShape shape = basic_shape("pairwise", topology, request, tuning, topology.nranks());
+  shape.chunks = shape.nranks * shape.nranks;  // of which each rank has nranks
   shape.by_reference = Permission::kUnlessInPlace;
   shape.deliver_directly = Permission::kUnlessInPlace;
   return shape;

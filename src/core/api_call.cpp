@@ -1,0 +1,56 @@
+#include "core/api_call.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "core/report.h"
+
+namespace tutti {
+namespace {
+
+// A copy of the caller's struct, which may be of another size than ours.
+Result<tutti_call_t> full_call(const tutti_call_t* call, std::string_view function) {
+  if (call == nullptr) return null_argument(function, "call");
+  tutti_call_t full{};
+  if (call->struct_size < offsetof(tutti_call_t, count) + sizeof(call->count)) {
+    return error(Code::kInvalidArgument, "{}: set call.struct_size to sizeof(tutti_call_t); it is {}", function,
+                 call->struct_size);
+  }
+  std::memcpy(&full, call, std::min(call->struct_size, sizeof full));
+  auto* bytes = reinterpret_cast<const char*>(call);
+  if (call->struct_size > sizeof full &&
+      std::any_of(bytes + sizeof full, bytes + call->struct_size, [](char b) { return b != 0; })) {
+    return error(Code::kInvalidArgument, "{}: the call sets fields that this version of tutti ({}) does not know",
+                 function, TUTTI_VERSION);
+  }
+  return full;
+}
+
+}  // namespace
+
+Result<CallArguments> arguments_of(const tutti_call_t* given, std::string_view function) {
+  tutti_call_t call = TUTTI_TRY(full_call(given, function));
+  if (call.flags != 0) {
+    return error(Code::kInvalidArgument, "{}: flags {:#x} are not known; set 0", function, call.flags);
+  }
+  TUTTI_TRY(check_stream(function, call.stream));
+  if (call.timeout_ms < 0) {
+    return error(Code::kInvalidArgument, "{}: timeout_ms {} is negative", function, call.timeout_ms);
+  }
+  bool is_barrier = call.collective == TUTTI_BARRIER;
+  return CallArguments{.collective = call.collective,
+                       .datatype = is_barrier ? TUTTI_INT8 : call.datatype,
+                       .op = reduces(call.collective) ? call.op : TUTTI_SUM,
+                       .root = has_root(call.collective) ? call.root : -1,
+                       .count = call.count,
+                       .input = static_cast<const std::byte*>(call.send_buffer),
+                       .output = static_cast<std::byte*>(call.recv_buffer),
+                       .send_counts = call.send_counts,
+                       .send_displacements = call.send_displacements,
+                       .recv_counts = call.recv_counts,
+                       .recv_displacements = call.recv_displacements,
+                       .timeout_ms = call.timeout_ms};
+}
+
+}  // namespace tutti

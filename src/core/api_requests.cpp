@@ -1,0 +1,105 @@
+// The C entry points of calls that do not block, and of their requests.
+#include <algorithm>
+#include <span>
+
+#include "core/api_call.h"
+#include "core/guard.h"
+#include "core/handles.h"
+#include "core/process_context.h"
+
+namespace tutti {
+namespace {
+
+// Frees a finished request and gives its result.
+tutti_status_t take_result(tutti_request_t** request) {
+  std::unique_ptr<tutti_request> owned(std::exchange(*request, nullptr));
+  if (owned->handle == nullptr) return report(std::move(owned->result));  // its communicator is destroyed
+  owned->handle->remove(*owned);
+  return owned->handle->keep(owned->result);
+}
+
+// Whether the request is complete, after a little progress.
+bool test(tutti_request_t& request) {
+  return request.communicator == nullptr || request.communicator->test(request);
+}
+
+bool is_done(const tutti_request_t& request) { return request.done.load(std::memory_order_acquire); }
+
+// The first that is complete, requests.size() when none is.
+template <typename IsDone>
+size_t first_done(std::span<tutti_request_t* const> requests, IsDone&& is_complete) {
+  auto found = std::find_if(requests.begin(), requests.end(),
+                            [&](tutti_request_t* request) { return request != nullptr && is_complete(*request); });
+  return static_cast<size_t>(found - requests.begin());
+}
+
+// Blocks until one is complete; at least one is no null pointer.
+Result<size_t> wait_for_any(std::span<tutti_request_t* const> requests) {
+  auto context = TUTTI_TRY(ProcessContext::shared());
+  Waiter waiter({.spin_ns = 0, .yield_ns = 50'000});
+  for (;;) {
+    size_t found = first_done(requests, test);
+    if (found < requests.size()) return found;
+    if (waiter.idle()) context->completions.wait([&] { return first_done(requests, is_done) < requests.size(); });
+  }
+}
+
+}  // namespace
+}  // namespace tutti
+
+using namespace tutti;
+
+extern "C" {
+
+tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request) {
+  if (comm == nullptr) return report(null_argument("tutti_start", "comm"));
+  return comm->keep(guarded([&]() -> Status {
+    if (request == nullptr) return null_argument("tutti_start", "request");
+    *request = nullptr;
+    auto owned = std::make_unique<tutti_request>();
+    owned->arguments = TUTTI_TRY(arguments_of(call, "tutti_start"));
+    TUTTI_TRY(comm->communicator->start(*owned));
+    comm->add(*owned);
+    *request = owned.release();
+    comm->communicator->progress_alone();
+    return {};
+  }));
+}
+
+tutti_status_t tutti_wait(tutti_request_t** request) {
+  if (request == nullptr || *request == nullptr) return report(null_argument("tutti_wait", "request"));
+  if ((*request)->communicator != nullptr) (*request)->communicator->wait(**request);
+  return take_result(request);
+}
+
+tutti_status_t tutti_test(tutti_request_t** request, int* done) {
+  if (request == nullptr || *request == nullptr) return report(null_argument("tutti_test", "request"));
+  if (done == nullptr) return report(null_argument("tutti_test", "done"));
+  *done = tutti::test(**request) ? 1 : 0;
+  return *done != 0 ? take_result(request) : TUTTI_SUCCESS;
+}
+
+tutti_status_t tutti_wait_all(size_t count, tutti_request_t** requests) {
+  if (requests == nullptr && count > 0) return report(null_argument("tutti_wait_all", "requests"));
+  tutti_status_t first = TUTTI_SUCCESS;
+  for (size_t i = 0; i < count; ++i) {
+    if (requests[i] == nullptr) continue;
+    tutti_status_t status = tutti_wait(&requests[i]);
+    if (first == TUTTI_SUCCESS) first = status;
+  }
+  return first;
+}
+
+tutti_status_t tutti_wait_any(size_t count, tutti_request_t** requests, size_t* index) {
+  if (requests == nullptr && count > 0) return report(null_argument("tutti_wait_any", "requests"));
+  if (index == nullptr) return report(null_argument("tutti_wait_any", "index"));
+  *index = count;
+  if (std::all_of(requests, requests + count, [](auto* request) { return request == nullptr; })) return TUTTI_SUCCESS;
+  Status waited = guarded([&]() -> Status {
+    *index = TUTTI_TRY(wait_for_any({requests, count}));
+    return {};
+  });
+  return waited.ok() ? take_result(&requests[*index]) : report(std::move(waited));
+}
+
+}  // extern "C"

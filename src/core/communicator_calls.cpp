@@ -1,0 +1,99 @@
+// What becomes of a caller's arguments: a plan, a record, and a call for the executor.
+#include <algorithm>
+
+#include "core/communicator.h"
+
+namespace tutti {
+namespace {
+
+// Without peers a call copies the one block.
+void copy_block(const CallArguments& arguments, const Geometry& geometry) {
+  if (geometry.in_place || geometry.input_bytes == 0) return;
+  uint64_t element = size_of(arguments.datatype);
+  uint64_t from = geometry.input.counts != nullptr ? arguments.send_displacements[0] * element : 0;
+  uint64_t to = geometry.output.counts != nullptr ? arguments.recv_displacements[0] * element : 0;
+  copy(arguments.output + to, arguments.input + from, geometry.input_bytes - from, Store::kCached);
+}
+
+}  // namespace
+
+Status Communicator::begin(tutti_request& request) {
+  const CallArguments& arguments = request.arguments;
+  slow_since_.reset();
+  connecting_ = false;
+  if (nranks_ == 1) {
+    copy_block(arguments, request.geometry);
+    return {};
+  }
+  prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
+  CallRecord record{.number = ++calls_,
+                    .collective = arguments.collective,
+                    .datatype = arguments.datatype,
+                    .op = arguments.op,
+                    .root = arguments.root,
+                    .count = request.geometry.said_count,
+                    .plan_digest = prepared_->plan_digest};
+  records_.publish(record);
+  call_.signature = record.signature();
+  if (prepared_->connected) return launch();
+  connecting_ = true;
+  return {};
+}
+
+// Hands the active call to the executor.
+Status Communicator::launch() {
+  bind();
+  TUTTI_TRY(find_windows());
+  run_.start(prepared_->programs, call_, links_->peers());
+  return {};
+}
+
+void Communicator::bind() {
+  const CallArguments& arguments = active_->arguments;
+  const Geometry& geometry = active_->geometry;
+  const PlanShape& shape = prepared_->plan.shape();
+  call_.shape = &shape;
+  call_.datatype = arguments.datatype;
+  call_.op = arguments.op;
+  call_.input = arguments.input;
+  call_.output = arguments.output;
+  call_.in_place = geometry.in_place;
+  call_.partition = partition_of(arguments, geometry, shape, rank_);
+  call_.size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
+  // Peers work out where a block lies in this rank's output; displacements only this rank knows.
+  call_.announces_output = holds(shape.deliver_directly, geometry.in_place) && geometry.output.counts == nullptr;
+  call_.options = data_path_;
+}
+
+// Where the caller's buffers lie in memory that peers can map.
+Status Communicator::find_windows() {
+  take_back_forgotten();
+  call_.input_window = call_.output_window = {};
+  if (call_.size_bytes <= kInlineBytes) return {};  // travels in messages
+  const Geometry& geometry = active_->geometry;
+  if (auto region = context_->memory.find(call_.input, geometry.input_bytes)) {
+    call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));
+  }
+  if (auto region = context_->memory.find(call_.output, geometry.output_bytes)) {
+    call_.output_window = TUTTI_TRY(links_->share(*region, call_.output));
+  }
+  return {};
+}
+
+Result<Prepared*> Communicator::plan_for(CallArguments arguments) {
+  std::vector<uint64_t> counts;
+  TUTTI_TRY(keep_counts(arguments, rank_, nranks_, counts));
+  Geometry geometry = TUTTI_TRY(geometry_of(arguments, rank_, nranks_));
+  Turn turn = take_turn();
+  return plan_with_turn(arguments, geometry);
+}
+
+Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, const Geometry& geometry) {
+  return plans_->get({.collective = arguments.collective,
+                      .datatype = arguments.datatype,
+                      .op = arguments.op,
+                      .root = arguments.root,
+                      .count = geometry.plan_count});
+}
+
+}  // namespace tutti
