@@ -128,7 +128,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
                     .at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
-  if (Status form = check_form(message, op, slice, from.rank()); !form.ok()) {
+  if (Status form = check_form(message, op, slice, from); !form.ok()) {
     return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
@@ -138,7 +138,8 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   return accepted;
 }
 
-Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice, int from) const {
+Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice,
+                              const Peer& from) const {
   bool is_inline = message.kind == MessageKind::kInline;
   uint64_t mine = chunk_bytes(op);
   uint64_t theirs = is_inline ? message.size_bytes : message.chunk_bytes;
@@ -146,8 +147,8 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
   if (slice == 0 && mine != theirs && has_counts(call_->shape->collective)) {
     uint64_t element = size_of(call_->datatype);
     return error(Code::kInvalidUsage,
-                 "rank {} sends {} elements in {} where this rank expects {}; the counts of both must be the same",
-                 from, theirs / element, name_of(call_->shape->collective), mine / element);
+                 "rank {} sends {} elements to rank {} in {}, which expects {} elements; both must name one count",
+                 from.rank(), theirs / element, from.self(), name_of(call_->shape->collective), mine / element);
   }
   uint64_t expected = one_slice_ || mine == 0 ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
   bool well_formed = message.kind <= MessageKind::kDirect && message.size_bytes == expected &&
@@ -155,7 +156,7 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (well_formed) return {};
-  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from,
+  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
                static_cast<int>(message.kind), message.size_bytes);
 }
 

@@ -62,7 +62,7 @@ class ChannelRun {
   // Receiving.
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
-  Status check_form(const Message& message, const Op& op, uint64_t slice, int from) const;
+  Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
   // Between begin_access() and end_access() of the peer's link.
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);

@@ -112,7 +112,7 @@ TEST_CASE("requests outlive their communicator, complete") {
   float in[3] = {1, 2, 3}, out[3] = {};
   tutti_request_t* requests[3] = {};
   for (int i = 0; i < 3; ++i) {
-    REQUIRE(tutti_all_reduce_start(in + i, out + i, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &requests[i]) ==
+    REQUIRE(start_all_reduce(in + i, out + i, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &requests[i]) ==
             TUTTI_SUCCESS);
   }
   CHECK(tutti_wait(&requests[1]) == TUTTI_SUCCESS);
@@ -131,7 +131,7 @@ TEST_CASE("requests of an aborted communicator tell so when it is gone") {
   tutti_request_t* request = nullptr;
   auto said = with_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
     if (rank == 1) return "";  // makes no call
-    tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+    start_all_reduce(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &request);
     tutti_comm_abort(comm);
     return request == nullptr ? tutti_last_error(comm) : "";
   });
