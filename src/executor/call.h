@@ -35,11 +35,11 @@ struct Call {
   uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
   Window input_window;             // when the caller's buffers lie in shared memory
   Window output_window;
+  bool announces_output = false;   // peers are told where the output lies, and may store there
   DataPathOptions options;
 
-  // Whether peers may read the caller's buffers in place, and store into its output.
+  // Whether peers may read the caller's buffers in place.
   bool lends() const { return holds(shape->by_reference, in_place); }
-  bool takes_directly() const { return holds(shape->deliver_directly, in_place); }
 };
 
 }  // namespace tutti

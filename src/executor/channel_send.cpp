@@ -214,7 +214,7 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   message.kind = delivery.kind;
   message.size_bytes = value_bytes_;
   if (delivery.kind == MessageKind::kInline) return message;
-  message.output = call_->output_window;
+  if (call_->announces_output) message.output = call_->output_window;
   message.chunk_bytes = one_slice_ ? value_bytes_ : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {
