@@ -40,19 +40,19 @@ Case two_ranks(Collective collective, const char* algorithm, uint64_t slice_byte
 }  // namespace
 
 TEST_CASE("every algorithm of every collective gives each rank its result over loopback") {
-  for (int nranks : {1, 2, 3, 4, 5, 7, 8}) run_every_algorithm(kSeed + nranks, "loopback", nranks, 4, 4);
+  for (int nranks : {1, 2, 3, 4, 5, 7, 8}) run_every_algorithm(kSeed + nranks, "loopback", nranks, 4, 30);
 }
 
 TEST_CASE("two slots per stream are enough for every algorithm") {
-  for (int nranks : {2, 3, 6}) run_every_algorithm(kSeed + 10 + nranks, "loopback", nranks, 2, 4);
+  for (int nranks : {2, 3, 6}) run_every_algorithm(kSeed + 10 + nranks, "loopback", nranks, 2, 30);
 }
 
 TEST_CASE("every algorithm of every collective gives each rank its result over shared memory") {
-  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 20 + nranks, "shm", nranks, 4, 6);
+  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 20 + nranks, "shm", nranks, 4, 40);
 }
 
 TEST_CASE("every algorithm of every collective gives each rank its result over TCP") {
-  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 30 + nranks, "tcp", nranks, 4, 3);
+  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 30 + nranks, "tcp", nranks, 4, 20);
 }
 
 TEST_CASE("nobody leaves a barrier before all have entered it") {
