@@ -1,4 +1,4 @@
-// One collective call of int32 sums with known contents, and what it must leave on every rank: plain loops, written from
+// One collective call with known int32 contents, and what it must leave on every rank: plain loops, written from
 // what the collectives mean and not from what plans say. For tests.
 #pragma once
 
@@ -37,13 +37,14 @@ struct Block {
 struct Case {
   const Algorithm* algorithm = nullptr;
   Collective collective = TUTTI_ALL_REDUCE;  // the algorithm's, or its form with counts
+  ReduceOp op = TUTTI_SUM;                   // or TUTTI_AVG
   int nranks = 2;
   int root = -1;
   int channels = 1;
   uint64_t slice_bytes = 1024;
   uint64_t count = 0;                        // of the vector or each block; with counts the most that a block has
   uint64_t layout = 0;                       // draws counts and gaps
-  std::vector<uint64_t> counts = {};         // [from * nranks + to] of an all_to_all_v, instead of drawn ones
+  std::vector<uint64_t> counts = {};         // [from * nranks + to], where the two ends know them: instead of drawn ones
   InPlace in_place = InPlace::kNone;         // kSome: the even ranks
   Memory memory = Memory::kOrdinary;
 
@@ -58,14 +59,14 @@ struct Case {
   // What `from` has for `to`.
   uint64_t count_of(int from, int to) const {
     switch (collective) {
-      case TUTTI_ALL_GATHER_V:
-      case TUTTI_GATHER_V: return drawn_count(from, 0);
-      case TUTTI_REDUCE_SCATTER_V:
-      case TUTTI_SCATTER_V: return drawn_count(0, to);
+      case TUTTI_ALL_GATHER_V: return drawn_count(from, 0);
+      case TUTTI_REDUCE_SCATTER_V: return drawn_count(0, to);
+      case TUTTI_GATHER_V: return count_between(from, root);
+      case TUTTI_SCATTER_V: return count_between(root, to);
       case TUTTI_ALL_TO_ALL_V:
-        if (!counts.empty()) return counts[from * nranks + to];
         // In place one array has the counts both ways.
-        return in_place == InPlace::kNone ? drawn_count(from, to) : drawn_count(std::min(from, to), std::max(from, to));
+        if (in_place != InPlace::kNone && from > to) std::swap(from, to);
+        return count_between(from, to);
       default: return count;
     }
   }
@@ -114,8 +115,8 @@ struct Case {
 
   std::string text() const {
     return fmt::format(
-        "{} {}, {} ranks, root {}, {} channels, slices of {}, count {}, layout {}, in place {}, memory {}",
-        name_of(collective), algorithm->name, nranks, root, channels, slice_bytes, count, layout,
+        "{} {} {}, {} ranks, root {}, {} channels, slices of {}, count {}, layout {}, in place {}, memory {}",
+        name_of(collective), algorithm->name, name_of(op), nranks, root, channels, slice_bytes, count, layout,
         static_cast<int>(in_place), static_cast<int>(memory));
   }
 
@@ -129,6 +130,10 @@ struct Case {
     uint64_t random = drawn(from, to);
     uint64_t most = random % 4 == 1 ? std::min<uint64_t>(count, 12) : count;  // 10 go into a line
     return random % 4 == 0 ? 0 : random / 4 % (most + 1);
+  }
+
+  uint64_t count_between(int from, int to) const {
+    return counts.empty() ? drawn_count(from, to) : counts[from * nranks + to];
   }
 
   std::vector<Block> blocks_to_all(int rank) const {
@@ -163,19 +168,19 @@ inline int32_t element(int rank, int block, uint64_t index, uint64_t salt) {
 
 // Element `index` of block `block` in what `rank` must receive.
 inline int32_t expected_element(const Case& which, int rank, int block, uint64_t index, uint64_t salt) {
-  auto sum = [&](int of_block) {
-    int32_t total = 0;
-    for (int from = 0; from < which.nranks; ++from) total += element(from, of_block, index, salt);
-    return total;
+  auto combined = [&](int of_block) {
+    int32_t sum = 0;
+    for (int from = 0; from < which.nranks; ++from) sum += element(from, of_block, index, salt);
+    return which.op == TUTTI_AVG ? sum / which.nranks : sum;
   };
   switch (which.meaning()) {
-    case TUTTI_REDUCE_SCATTER: return sum(rank);
+    case TUTTI_REDUCE_SCATTER: return combined(rank);
     case TUTTI_BROADCAST: return element(which.root, 0, index, salt);
     case TUTTI_SCATTER: return element(which.root, rank, index, salt);
     case TUTTI_ALL_GATHER:
     case TUTTI_GATHER: return element(block, 0, index, salt);
     case TUTTI_ALL_TO_ALL: return element(block, rank, index, salt);
-    default: return sum(0);
+    default: return combined(0);
   }
 }
 
@@ -198,6 +203,7 @@ inline constexpr uint64_t kMostSliceBytes = 4096;
 // Any case of the algorithm or, if `counts`, of its form with counts.
 inline Case draw_case(Chance& chance, const Algorithm& algorithm, int nranks, bool counts) {
   Case which{.algorithm = &algorithm, .collective = counts ? with_counts(algorithm) : algorithm.collective};
+  which.op = chance.one_of({TUTTI_SUM, TUTTI_AVG});
   which.nranks = nranks;
   if (has_root(which.collective)) which.root = chance.between(0, nranks - 1);
   which.channels = chance.between(1, 3);

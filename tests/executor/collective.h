@@ -164,8 +164,11 @@ class BoundCall {
     list(which.lists_received(rank), which.received(rank), received_);
     call.shape = &shape;
     call.datatype = TUTTI_INT32;
-    call.input = reinterpret_cast<std::byte*>(buffers.in());
-    call.output = reinterpret_cast<std::byte*>(buffers.out());
+    call.op = which.op;
+    // A buffer that the rank does not use may be there or not.
+    bool has_all = which.layout % 2 == 0;
+    if (has_all || !which.sent(rank).empty()) call.input = reinterpret_cast<std::byte*>(buffers.in());
+    if (has_all || !which.received(rank).empty()) call.output = reinterpret_cast<std::byte*>(buffers.out());
     call.in_place = which.in_place_on(rank);
     call.partition = partition(shape, which, rank);
     call.size_bytes = room_for(which) * sizeof(int32_t);

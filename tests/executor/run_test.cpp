@@ -30,6 +30,12 @@ void run_every_algorithm(uint64_t seed, const std::string& over, int nranks, int
   check_all_ok(run_calls(ranks, cases));
 }
 
+struct Serves {
+  Collective collective;
+  const char* algorithm;
+  int root;
+};
+
 Case two_ranks(Collective collective, const char* algorithm, uint64_t slice_bytes, uint64_t count) {
   return {.algorithm = find_algorithm(collective, algorithm),
           .collective = collective,
@@ -85,10 +91,14 @@ TEST_CASE("both ends of a block must name the same count: the error names both, 
   constexpr int kRanks = 3, kFrom = 2, kTo = 1;
   const std::string over = GENERATE("loopback", "shm", "tcp");
   const Memory memory = GENERATE(Memory::kOrdinary, Memory::kShared);
-  const std::string algorithm = GENERATE("direct", "pairwise");
-  const Case which{.algorithm = find_algorithm(TUTTI_ALL_TO_ALL, algorithm),
-                   .collective = TUTTI_ALL_TO_ALL_V,
+  const auto [collective, algorithm, root] = GENERATE(
+      Serves{TUTTI_ALL_TO_ALL_V, "direct", -1}, Serves{TUTTI_ALL_TO_ALL_V, "pairwise", -1},
+      Serves{TUTTI_GATHER_V, "direct", kTo}, Serves{TUTTI_GATHER_V, "sequential", kTo},
+      Serves{TUTTI_SCATTER_V, "direct", kFrom}, Serves{TUTTI_SCATTER_V, "sequential", kFrom});
+  const Case which{.algorithm = find_algorithm(collective, algorithm),
+                   .collective = collective,
                    .nranks = kRanks,
+                   .root = root,
                    .slice_bytes = kSliceBytes,
                    .counts = std::vector<uint64_t>(kRanks * kRanks, 400),
                    .memory = memory};
@@ -98,8 +108,7 @@ TEST_CASE("both ends of a block must name the same count: the error names both, 
   };
   for (Counts counts : {Counts{5, 7}, {9, 5}, {9, 30}, {100, 101}, {255, 256}, {256, 257}, {257, 256}, {513, 512},
                         {300, 1000}, {1000, 300}, {0, 1}, {1, 0}, {0, 1000}, {1000, 0}}) {
-    INFO(algorithm << " over " << over << ", memory " << static_cast<int>(memory) << ": " << counts.sent << " and "
-                   << counts.expected);
+    INFO(which.text() << " over " << over << ": " << counts.sent << " and " << counts.expected);
     std::vector<Case> cases(kRanks, which);
     cases[kFrom].counts[kFrom * kRanks + kTo] = counts.sent;
     cases[kTo].counts[kFrom * kRanks + kTo] = counts.expected;
