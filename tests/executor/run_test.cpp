@@ -91,6 +91,7 @@ TEST_CASE("both ends of a block must name the same count: the error names both, 
   constexpr int kRanks = 3, kFrom = 2, kTo = 1;
   const std::string over = GENERATE("loopback", "shm", "tcp");
   const Memory memory = GENERATE(Memory::kOrdinary, Memory::kShared);
+  const int channels = GENERATE(1, 2);
   const auto [collective, algorithm, root] = GENERATE(
       Serves{TUTTI_ALL_TO_ALL_V, "direct", -1}, Serves{TUTTI_ALL_TO_ALL_V, "pairwise", -1},
       Serves{TUTTI_GATHER_V, "direct", kTo}, Serves{TUTTI_GATHER_V, "sequential", kTo},
@@ -99,6 +100,7 @@ TEST_CASE("both ends of a block must name the same count: the error names both, 
                    .collective = collective,
                    .nranks = kRanks,
                    .root = root,
+                   .channels = channels,
                    .slice_bytes = kSliceBytes,
                    .counts = std::vector<uint64_t>(kRanks * kRanks, 400),
                    .memory = memory};
@@ -112,7 +114,7 @@ TEST_CASE("both ends of a block must name the same count: the error names both, 
     std::vector<Case> cases(kRanks, which);
     cases[kFrom].counts[kFrom * kRanks + kTo] = counts.sent;
     cases[kTo].counts[kFrom * kRanks + kTo] = counts.expected;
-    Ranks ranks({.nranks = kRanks, .channels = 1, .slots = 4, .slot_bytes = kSliceBytes}, fabric(over).make);
+    Ranks ranks({.nranks = kRanks, .channels = channels, .slots = 4, .slot_bytes = kSliceBytes}, fabric(over).make);
     std::vector<std::unique_ptr<Buffers>> buffers;
     for (int rank = 0; rank < kRanks; ++rank) {
       buffers.push_back(std::make_unique<Buffers>(ranks[rank], room_for(cases[rank])));
