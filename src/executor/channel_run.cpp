@@ -33,6 +33,9 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
   for (int32_t rank : program.peers) peer_outputs_[rank] = {};
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
+  with_counts_ = has_counts(call.shape->collective);
+  // A line with a payload has no room for the size of a block whose rest is on other channels.
+  inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
   section_ = 0;
   enter_section();
 }
@@ -49,7 +52,9 @@ uint64_t ChannelRun::slices_of(const Op& op) const {
 }
 
 uint64_t ChannelRun::chunk_bytes(const Op& op) const {
-  return op.chunk == kNoChunk ? 0 : call_->partition.size_bytes(channel_, op.chunk);
+  if (op.chunk == kNoChunk) return 0;
+  const Partition& partition = call_->partition;
+  return with_counts_ ? partition.block_bytes(op.chunk) : partition.size_bytes(channel_, op.chunk);
 }
 
 uint64_t ChannelRun::rounds_of(Span ops) const {
@@ -144,15 +149,16 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
   uint64_t mine = chunk_bytes(op);
   uint64_t theirs = is_inline ? message.size_bytes : message.chunk_bytes;
   // Counts that only some ranks know are no part of the signature.
-  if (slice == 0 && mine != theirs && has_counts(call_->shape->collective)) {
+  if (slice == 0 && mine != theirs && with_counts_) {
     uint64_t element = size_of(call_->datatype);
     return error(Code::kInvalidUsage,
                  "rank {} sends {} elements to rank {} in {}, which expects {} elements; both must name one count",
                  from.rank(), theirs / element, from.self(), name_of(call_->shape->collective), mine / element);
   }
-  uint64_t expected = one_slice_ || mine == 0 ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
+  bool is_whole = mine == 0 || (one_slice_ && !with_counts_);
+  uint64_t expected = is_whole ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
   bool well_formed = message.kind <= MessageKind::kDirect && message.size_bytes == expected &&
-                     (is_inline ? expected <= kInlineBytes : theirs == mine) &&
+                     (is_inline ? expected <= inline_bytes_ : theirs == mine) &&
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (well_formed) return {};

@@ -95,7 +95,8 @@ class ChannelRun {
   void next_op();
   // How often an op runs, and how many rounds that makes of the current section.
   uint64_t slices_of(const Op& op) const;
-  // Of the op's chunk on this channel; 0 for bare signals.
+  // Of the op's chunk on this channel; with counts of all of it, so that an error can name those of the two callers. 0
+  // for bare signals.
   uint64_t chunk_bytes(const Op& op) const;
   uint64_t rounds_of(Span ops) const;
   Step settle();
@@ -116,6 +117,8 @@ class ChannelRun {
   uint64_t round_ = 0;
   uint64_t rounds_ = 0;
   bool one_slice_ = false;                 // no chunk of this call has more
+  bool with_counts_ = false;               // that only the two ends of a block know
+  size_t inline_bytes_ = 0;                // the largest payload that a line may hold in this call
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
