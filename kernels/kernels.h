@@ -30,7 +30,8 @@ struct ReduceArgs {
   Store store = Store::kCached;
 };
 
-// 16-bit floats accumulate in float32 over all sources and round once, to nearest even. Integers wrap around; their
+// 8- and 16-bit floats accumulate in float32 over all sources and round once, to nearest even; a result that is
+// infinite or too large for an 8-bit float becomes its largest finite value with that sign. Integers wrap around; their
 // average truncates towards zero. TUTTI_AVG sums (and divides by `divisor`). min and max give NaN when any input is
 // NaN, and hold -0 for less than +0. Every NaN result is the same positive quiet NaN. So the result's bits depend
 // neither on the processor nor on the order of two operands. The caller's floating-point modes apply: flushing

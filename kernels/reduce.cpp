@@ -17,6 +17,8 @@ void reduce(const ReduceArgs& args) {
     case TUTTI_FLOAT32: return reduce_float32(args);
     case TUTTI_FLOAT64: return reduce_float64(args);
     case TUTTI_BFLOAT16: return reduce_bfloat16(args);
+    case TUTTI_FLOAT8_E4M3: return reduce_float8_e4m3(args);
+    case TUTTI_FLOAT8_E5M2: return reduce_float8_e5m2(args);
   }
   TUTTI_CHECK(is_valid(args.datatype));
 }

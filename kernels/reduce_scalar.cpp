@@ -50,6 +50,8 @@ void reduce_scalar(const ReduceArgs& args) {
     case TUTTI_FLOAT32: return reduce_type<ops::Plain<float>>(args);
     case TUTTI_FLOAT64: return reduce_type<ops::Plain<double>>(args);
     case TUTTI_BFLOAT16: return reduce_type<ops::Bfloat16>(args);
+    case TUTTI_FLOAT8_E4M3: return reduce_type<ops::Float8E4m3>(args);
+    case TUTTI_FLOAT8_E5M2: return reduce_type<ops::Float8E5m2>(args);
   }
   TUTTI_CHECK(is_valid(args.datatype));
 }

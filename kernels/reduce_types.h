@@ -16,5 +16,7 @@ void reduce_float16(const ReduceArgs& args);
 void reduce_float32(const ReduceArgs& args);
 void reduce_float64(const ReduceArgs& args);
 void reduce_bfloat16(const ReduceArgs& args);
+void reduce_float8_e4m3(const ReduceArgs& args);
+void reduce_float8_e5m2(const ReduceArgs& args);
 
 }  // namespace tutti

@@ -98,9 +98,9 @@ template <class Op, class V>
 HWY_INLINE V combine(Op op, V a, V b) {
   return apply(op, a, b);
 }
-template <class Op, class V>
-HWY_INLINE Pair<V> combine(Op op, Pair<V> a, Pair<V> b) {
-  return {apply(op, a.first, b.first), apply(op, a.second, b.second)};
+template <class Op, class Block>
+HWY_INLINE Pair<Block> combine(Op op, Pair<Block> a, Pair<Block> b) {
+  return {combine(op, a.first, b.first), combine(op, a.second, b.second)};
 }
 
 template <class V>
@@ -114,8 +114,8 @@ HWY_INLINE V finish(V value, const Divisor& by) {
   }
 }
 
-template <class V>
-HWY_INLINE Pair<V> finish(Pair<V> value, const Divisor& by) {
+template <class Block>
+HWY_INLINE Pair<Block> finish(Pair<Block> value, const Divisor& by) {
   return {finish(value.first, by), finish(value.second, by)};
 }
 

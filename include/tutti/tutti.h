@@ -62,6 +62,8 @@ TUTTI_API const char* tutti_status_text(tutti_status_t status);
 
 /* ---- Types and operations ----------------------------------------------------------------------------------- */
 
+/* What is too large for an 8-bit float, infinite results included, becomes the largest finite value of its sign, as in
+ * CUDA's conversions; NaN stays NaN. */
 typedef TUTTI_ENUM(tutti_datatype) {
   TUTTI_INT8 = 0,
   TUTTI_UINT8 = 1,
@@ -72,7 +74,9 @@ typedef TUTTI_ENUM(tutti_datatype) {
   TUTTI_FLOAT16 = 6,
   TUTTI_FLOAT32 = 7,
   TUTTI_FLOAT64 = 8,
-  TUTTI_BFLOAT16 = 9
+  TUTTI_BFLOAT16 = 9,
+  TUTTI_FLOAT8_E4M3 = 10, /* CUDA's __nv_fp8_e4m3: no infinities, up to 448 */
+  TUTTI_FLOAT8_E5M2 = 11  /* CUDA's __nv_fp8_e5m2: up to 57344 */
 } tutti_datatype_t;
 
 typedef TUTTI_ENUM(tutti_op) {
@@ -209,9 +213,9 @@ TUTTI_API tutti_status_t tutti_test(tutti_request_t** request, int* done);
 
 /* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's
  * recv_buffer, with identical bits on all ranks. In place: send_buffer == recv_buffer; other overlaps are refused.
- * 16-bit floats are reduced in float32 and rounded once, in up to 128 ranks; beyond, and where the option "algorithm"
- * asks for one that passes partial results on (docs/plans.md), these are rounded to the datatype at each hop. Blocks
- * until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
+ * 8- and 16-bit floats are reduced in float32 and rounded once, in up to 128 ranks; beyond, and where the option
+ * "algorithm" asks for one that passes partial results on (docs/plans.md), these are rounded to the datatype at each
+ * hop. Blocks until the result is in recv_buffer and send_buffer may be reused. `stream`: NULL for host buffers. */
 TUTTI_API tutti_status_t tutti_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
                                           tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
                                           tutti_stream_t stream);

@@ -18,6 +18,8 @@ constexpr std::array kDatatypes = {
     DatatypeFacts{TUTTI_INT64, "int64", "long"},     DatatypeFacts{TUTTI_UINT64, "uint64", "ulong"},
     DatatypeFacts{TUTTI_FLOAT16, "float16", "half"}, DatatypeFacts{TUTTI_FLOAT32, "float32", "float"},
     DatatypeFacts{TUTTI_FLOAT64, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, "bfloat16", "bf16"},
+    DatatypeFacts{TUTTI_FLOAT8_E4M3, "float8_e4m3", "f8e4m3"},
+    DatatypeFacts{TUTTI_FLOAT8_E5M2, "float8_e5m2", "f8e5m2"},
 };
 constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
 constexpr std::array<std::string_view, 1> kCollectives = {"all_reduce"};

@@ -18,7 +18,9 @@ using Collective = tutti_collective_t;
 constexpr size_t size_of(Datatype datatype) {
   switch (datatype) {
     case TUTTI_INT8:
-    case TUTTI_UINT8: return 1;
+    case TUTTI_UINT8:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2: return 1;
     case TUTTI_FLOAT16:
     case TUTTI_BFLOAT16: return 2;
     case TUTTI_INT32:

@@ -18,6 +18,8 @@ constexpr auto kNoCollective = static_cast<Collective>(1);
 TEST_CASE("datatypes have their sizes") {
   CHECK(size_of(TUTTI_INT8) == 1);
   CHECK(size_of(TUTTI_UINT8) == 1);
+  CHECK(size_of(TUTTI_FLOAT8_E4M3) == 1);
+  CHECK(size_of(TUTTI_FLOAT8_E5M2) == 1);
   CHECK(size_of(TUTTI_FLOAT16) == 2);
   CHECK(size_of(TUTTI_BFLOAT16) == 2);
   CHECK(size_of(TUTTI_INT32) == 4);
@@ -31,7 +33,7 @@ TEST_CASE("datatypes have their sizes") {
 
 TEST_CASE("every name parses back to its value") {
   std::set<std::string_view> names;
-  for (int value = 0; value < 10; ++value) {
+  for (int value = 0; value < 12; ++value) {
     auto datatype = static_cast<Datatype>(value);
     CHECK(is_valid(datatype));
     CHECK(names.insert(name_of(datatype)).second);
@@ -51,6 +53,8 @@ TEST_CASE("nccl-tests' names of datatypes are known") {
   CHECK(parse_datatype("half") == TUTTI_FLOAT16);
   CHECK(parse_datatype("bfloat16") == TUTTI_BFLOAT16);
   CHECK(parse_datatype("int8") == TUTTI_INT8);
+  CHECK(parse_datatype("f8e4m3") == TUTTI_FLOAT8_E4M3);
+  CHECK(parse_datatype("f8e5m2") == TUTTI_FLOAT8_E5M2);
 }
 
 TEST_CASE("names mean what they say") {
