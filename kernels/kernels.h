@@ -25,7 +25,7 @@ struct ReduceArgs {
   std::span<std::byte* const> destinations;
   uint64_t count = 0;  // elements
   // > 0: divide the result by this (an average that ends here): one correctly rounded division in the accumulation
-  // type.
+  // type. 0 for bitwise operations, which integers alone have.
   uint32_t divisor = 0;
   Store store = Store::kCached;
 };

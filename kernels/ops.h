@@ -190,6 +190,28 @@ struct Max {
   }
 };
 
+// Of integers only; C's promotion to int changes no bit that is kept.
+struct BitAnd {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitOr {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct BitXor {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
 template <class T>
 TUTTI_HOST_DEVICE T divide(T value, uint32_t divisor) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -4,8 +4,19 @@
 
 namespace tutti {
 
+namespace {
+
+ReduceArgs as_bytes(ReduceArgs args) {
+  args.count *= size_of(args.datatype);
+  args.datatype = TUTTI_UINT8;
+  return args;
+}
+
+}  // namespace
+
 void reduce(const ReduceArgs& args) {
-  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  check_args(args);
+  if (is_bitwise(args.op)) return reduce_bits(as_bytes(args));
   switch (args.datatype) {
     case TUTTI_INT8: return reduce_int8(args);
     case TUTTI_UINT8: return reduce_uint8(args);

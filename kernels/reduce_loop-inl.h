@@ -27,6 +27,11 @@ void reduce_type(const ReduceArgs& args) {
   reduce_scalar(args);
 }
 
+template <class Element>
+void reduce_bitwise(const ReduceArgs& args) {
+  reduce_scalar(args);
+}
+
 #else
 
 template <class Element, class Op>
@@ -166,8 +171,18 @@ void reduce_type(const ReduceArgs& args) {
     case TUTTI_PROD: return reduce_op<Element, ops::Prod>(args);
     case TUTTI_MIN: return reduce_op<Element, ops::Min>(args);
     case TUTTI_MAX: return reduce_op<Element, ops::Max>(args);
+    default: TUTTI_CHECK(is_valid(args.op) && !is_bitwise(args.op));
   }
-  TUTTI_CHECK(is_valid(args.op));
+}
+
+template <class Element>
+void reduce_bitwise(const ReduceArgs& args) {
+  switch (args.op) {
+    case TUTTI_BAND: return reduce_op<Element, ops::BitAnd>(args);
+    case TUTTI_BOR: return reduce_op<Element, ops::BitOr>(args);
+    case TUTTI_BXOR: return reduce_op<Element, ops::BitXor>(args);
+    default: TUTTI_CHECK(is_bitwise(args.op));
+  }
 }
 
 #endif

@@ -1,8 +1,10 @@
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
+#include "kernels/reduce_types.h"
 
 namespace tutti {
 namespace {
@@ -23,6 +25,12 @@ void reduce_elements(const ReduceArgs& args) {
   }
 }
 
+// Floats have no such operations; reduce_scalar() has checked that this is no float.
+template <class Element, class Op>
+void reduce_bits(const ReduceArgs& args) {
+  if constexpr (std::is_integral_v<typename Element::Accumulator>) reduce_elements<Element, Op>(args);
+}
+
 template <class Element>
 void reduce_type(const ReduceArgs& args) {
   switch (args.op) {
@@ -31,6 +39,9 @@ void reduce_type(const ReduceArgs& args) {
     case TUTTI_PROD: return reduce_elements<Element, ops::Prod>(args);
     case TUTTI_MIN: return reduce_elements<Element, ops::Min>(args);
     case TUTTI_MAX: return reduce_elements<Element, ops::Max>(args);
+    case TUTTI_BAND: return reduce_bits<Element, ops::BitAnd>(args);
+    case TUTTI_BOR: return reduce_bits<Element, ops::BitOr>(args);
+    case TUTTI_BXOR: return reduce_bits<Element, ops::BitXor>(args);
   }
   TUTTI_CHECK(is_valid(args.op));
 }
@@ -38,7 +49,7 @@ void reduce_type(const ReduceArgs& args) {
 }  // namespace
 
 void reduce_scalar(const ReduceArgs& args) {
-  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  check_args(args);
   switch (args.datatype) {
     case TUTTI_INT8: return reduce_type<ops::Plain<int8_t>>(args);
     case TUTTI_UINT8: return reduce_type<ops::Plain<uint8_t>>(args);

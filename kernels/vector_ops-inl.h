@@ -94,6 +94,19 @@ HWY_INLINE V apply(ops::Max, V a, V b) {
   }
 }
 
+template <class V>
+HWY_INLINE V apply(ops::BitAnd, V a, V b) {
+  return hn::And(a, b);
+}
+template <class V>
+HWY_INLINE V apply(ops::BitOr, V a, V b) {
+  return hn::Or(a, b);
+}
+template <class V>
+HWY_INLINE V apply(ops::BitXor, V a, V b) {
+  return hn::Xor(a, b);
+}
+
 template <class Op, class V>
 HWY_INLINE V combine(Op op, V a, V b) {
   return apply(op, a, b);

@@ -84,7 +84,11 @@ typedef TUTTI_ENUM(tutti_op) {
   TUTTI_PROD = 1,
   TUTTI_MAX = 2, /* NaN if any input is NaN */
   TUTTI_MIN = 3, /* NaN if any input is NaN */
-  TUTTI_AVG = 4  /* the sum divided by the number of ranks; integers truncate towards zero */
+  TUTTI_AVG = 4, /* the sum divided by the number of ranks; integers truncate towards zero */
+  /* Bitwise and, or and exclusive or: of integers only. */
+  TUTTI_BAND = 5,
+  TUTTI_BOR = 6,
+  TUTTI_BXOR = 7
 } tutti_op_t;
 
 typedef TUTTI_ENUM(tutti_collective) {

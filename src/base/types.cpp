@@ -21,7 +21,7 @@ constexpr std::array kDatatypes = {
     DatatypeFacts{TUTTI_FLOAT8_E4M3, "float8_e4m3", "f8e4m3"},
     DatatypeFacts{TUTTI_FLOAT8_E5M2, "float8_e5m2", "f8e5m2"},
 };
-constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
+constexpr std::array<std::string_view, 8> kOps = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
 constexpr std::array<std::string_view, 1> kCollectives = {"all_reduce"};
 
 const DatatypeFacts* facts_of(Datatype datatype) {

@@ -39,6 +39,10 @@ Status Communicator::check(const CallArguments& arguments) const {
   if (!is_valid(arguments.op)) {
     return error(Code::kInvalidArgument, "there is no operation with the number {}", static_cast<int>(arguments.op));
   }
+  if (!is_defined_for(arguments.op, arguments.datatype)) {
+    return error(Code::kInvalidArgument, "{}: {} is for integers, not for {}; choose another operation or datatype",
+                 name_of(arguments.collective), name_of(arguments.op), name_of(arguments.datatype));
+  }
   uint64_t size_bytes = 0;
   if (__builtin_mul_overflow(arguments.count, size_of(arguments.datatype), &size_bytes) || size_bytes > INT64_MAX) {
     return error(Code::kInvalidArgument, "{} of {} elements does not fit into memory", name_of(arguments.collective),

@@ -63,6 +63,12 @@ void fill_with_values(std::span<std::byte> bytes, Datatype datatype, std::mt1993
   }
 }
 
+std::vector<ReduceOp> ops_of(Datatype datatype) {
+  std::vector<ReduceOp> ops(std::begin(kOps), std::end(kOps));
+  if (is_integer(datatype)) ops.insert(ops.end(), std::begin(kBitwiseOps), std::end(kBitwiseOps));
+  return ops;
+}
+
 std::string describe(const ReduceArgs& args) {
   return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}",
                      name_of(args.datatype), name_of(args.op), args.count, args.sources.size(),

@@ -102,6 +102,9 @@ __int128 combine_wide(ReduceOp op, __int128 a, __int128 b) {
       return static_cast<__int128>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
     case TUTTI_MIN: return std::min(a, b);
     case TUTTI_MAX: return std::max(a, b);
+    case TUTTI_BAND: return a & b;
+    case TUTTI_BOR: return a | b;
+    case TUTTI_BXOR: return a ^ b;
     default: return a + b;
   }
 }
@@ -126,7 +129,7 @@ void check_reductions(Datatype datatype, const std::function<T()>& next) {
     std::generate(source.begin(), source.end(), next);
     pointers.push_back(reinterpret_cast<const std::byte*>(source.data()));
   }
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of(datatype)) {
     for (const uint32_t divisor : {0u, 5u}) {
       if ((op == TUTTI_AVG) != (divisor > 0)) continue;
       std::vector<T> result(kCount);
