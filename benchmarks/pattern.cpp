@@ -66,6 +66,9 @@ Pattern::Pattern(tutti_datatype_t datatype, tutti_op_t op, int ranks) : type_(in
     case TUTTI_PROD: make_products(); break;
     case TUTTI_MAX:
     case TUTTI_MIN: make_extremes(); break;
+    case TUTTI_BAND:
+    case TUTTI_BOR:
+    case TUTTI_BXOR: std::abort();  // not among ops()
   }
 }
 

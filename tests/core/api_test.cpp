@@ -64,6 +64,10 @@ TEST_CASE("wrong calls are refused and leave the communicator working") {
   CHECK(call(in, nullptr, 4, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, 99, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, TUTTI_FLOAT32, 99, nullptr) == TUTTI_INVALID_ARGUMENT);
+  CHECK(call(in, out, 4, TUTTI_FLOAT32, TUTTI_BXOR, nullptr) == TUTTI_INVALID_ARGUMENT);
+  CHECK(std::string(tutti_last_error(one.comm)) ==
+        "all_reduce: bxor is for integers, not for float32; choose another operation or datatype");
+  CHECK(call(in, out, 4, TUTTI_UINT32, TUTTI_BXOR, nullptr) == TUTTI_SUCCESS);
   CHECK(call(in, in + 1, 3, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, UINT64_MAX, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, TUTTI_FLOAT32, TUTTI_SUM, out) == TUTTI_INVALID_ARGUMENT);
