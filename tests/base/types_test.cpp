@@ -11,7 +11,7 @@ namespace {
 // Values that the enumerations can hold but do not name.
 constexpr auto kNoDatatype = static_cast<Datatype>(12);
 constexpr auto kNoOp = static_cast<ReduceOp>(8);
-constexpr auto kNoCollective = static_cast<Collective>(1);
+constexpr auto kNoCollective = static_cast<Collective>(14);
 
 }  // namespace
 
