@@ -15,10 +15,15 @@ enum class Store : uint8_t {
   kStreaming,  // non-temporal where aligned: the data is larger than the caches. Fenced before return.
 };
 
+constexpr size_t kMaxSources = 65536;
+
 struct ReduceArgs {
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
-  // Elements are combined as ((s0 op s1) op s2) ...; any number >= 1. Buffers may be unaligned to any degree.
+  // 1 to kMaxSources. Elements are combined by the binary tree over the sources' positions: level by level, neighbours
+  // (s0 op s1), (s2 op s3), ..., while an odd last one is carried up unchanged; so five give ((s0 s1)(s2 s3)) s4. It is
+  // the tree of a recursive-doubling exchange among ranks in these positions, and its rounding errors grow with the
+  // logarithm of the number of sources. Buffers may be unaligned to any degree.
   std::span<const std::byte* const> sources;
   // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed. Streaming
   // serves those that lie as the first one does within a cache line; the others get ordinary stores.

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -9,17 +10,25 @@
 namespace tutti {
 namespace {
 
+// kernels.h's tree, seen from its root: the largest power of two of the sources is on the left.
+template <class Op, class Load>
+[[gnu::noinline]] auto combine_all(const Load& load, size_t first, size_t count) {
+  if (count == 1) return load(first);
+  const size_t left_count = std::bit_floor(count - 1);
+  const auto left = combine_all<Op>(load, first, left_count);
+  return Op::combine(left, combine_all<Op>(load, first + left_count, count - left_count));
+}
+
 template <class Element, class Op>
 void reduce_elements(const ReduceArgs& args) {
   using Storage = typename Element::Storage;
   for (size_t at = 0; at < args.count * sizeof(Storage); at += sizeof(Storage)) {
-    const auto load = [at](const std::byte* source) {
+    const auto load = [&](size_t j) {
       Storage stored;
-      memcpy(&stored, source + at, sizeof stored);
+      memcpy(&stored, args.sources[j] + at, sizeof stored);
       return Element::load(stored);
     };
-    auto value = load(args.sources[0]);
-    for (const std::byte* source : args.sources.subspan(1)) value = Op::combine(value, load(source));
+    const auto value = combine_all<Op>(load, 0, args.sources.size());
     const Storage result = Element::store(ops::finish(value, args.divisor));
     for (std::byte* destination : args.destinations) memcpy(destination + at, &result, sizeof result);
   }

@@ -25,7 +25,7 @@ void reduce_bits(const ReduceArgs& args);
 
 // What reduce() and reduce_scalar() demand.
 inline void check_args(const ReduceArgs& args) {
-  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  TUTTI_CHECK(!args.sources.empty() && args.sources.size() <= kMaxSources && !args.destinations.empty());
   TUTTI_CHECK(is_defined_for(args.op, args.datatype));
   TUTTI_CHECK(args.divisor == 0 || !is_bitwise(args.op));
 }

@@ -1,7 +1,8 @@
 // The element types of ops.h in vectors. Included once per instruction set, hence no #pragma once.
 //
 // A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, for 16-bit
-// floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs.
+// floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs. Variables that hold blocks are not const in
+// the hot loops: gcc 12 would keep them in memory instead of registers.
 #if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
 #undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
@@ -29,8 +30,12 @@ HWY_INLINE auto as_unsigned(V v) {
   return hn::BitCast(hn::RebindToUnsigned<hn::DFromV<V>>(), v);
 }
 
+// With constructors, since implicit ones would not be compiled for this instruction set.
 template <class Block>
 struct Pair {
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(Block a, Block b) : first(a), second(b) {}
+
   Block first;
   Block second;
 };
