@@ -1,4 +1,4 @@
-// The CPU kernels: k-ary reduction and copy, SIMD with run-time dispatch. All targets give the same bits as
+// The CPU kernels: k-ary reduction, scaling and copy, SIMD with run-time dispatch. All targets give the same bits as
 // reduce_scalar().
 #pragma once
 
@@ -45,6 +45,11 @@ void reduce(const ReduceArgs& args);
 
 // The plain loop that defines the bits; slow, for tests.
 void reduce_scalar(const ReduceArgs& args);
+
+// to[i] = from[i] * *factor, where `factor` points to one element of the datatype: the bits of the product that
+// reduce() forms of two sources. It serves the sum of inputs that are multiplied first. `to` may be equal to `from`;
+// other overlaps are not allowed. Any alignment.
+void scale(Datatype datatype, std::byte* to, const std::byte* from, uint64_t count, const std::byte* factor);
 
 // memcpy with a choice of stores; no overlap.
 void copy(std::byte* to, const std::byte* from, size_t size_bytes, Store store);

@@ -30,8 +30,12 @@ HWY_INLINE auto as_unsigned(V v) {
   return hn::BitCast(hn::RebindToUnsigned<hn::DFromV<V>>(), v);
 }
 
+// With constructors, since implicit ones would not be compiled for this instruction set.
 template <class Block>
 struct Pair {
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(Block a, Block b) : first(a), second(b) {}
+
   Block first;
   Block second;
 };
