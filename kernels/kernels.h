@@ -15,22 +15,28 @@ enum class Store : uint8_t {
   kStreaming,  // non-temporal where aligned: the data is larger than the caches. Fenced before return.
 };
 
+constexpr size_t kMaxSources = 65536;
+
 struct ReduceArgs {
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
-  // Elements are combined as ((s0 op s1) op s2) ...; any number >= 1. Buffers may be unaligned to any degree.
+  // 1 to kMaxSources. Elements are combined by the binary tree over the sources' positions: level by level, neighbours
+  // (s0 op s1), (s2 op s3), ..., while an odd last one is carried up unchanged; so five give ((s0 s1)(s2 s3)) s4. It is
+  // the tree of a recursive-doubling exchange among ranks in these positions, and its rounding errors grow with the
+  // logarithm of the number of sources. Buffers may be unaligned to any degree.
   std::span<const std::byte* const> sources;
   // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed. Streaming
   // serves those that lie as the first one does within a cache line; the others get ordinary stores.
   std::span<std::byte* const> destinations;
   uint64_t count = 0;  // elements
   // > 0: divide the result by this (an average that ends here): one correctly rounded division in the accumulation
-  // type.
+  // type. 0 for bitwise operations, which integers alone have.
   uint32_t divisor = 0;
   Store store = Store::kCached;
 };
 
-// 16-bit floats accumulate in float32 over all sources and round once, to nearest even. Integers wrap around; their
+// 8- and 16-bit floats accumulate in float32 over all sources and round once, to nearest even; a result that is
+// infinite or too large for an 8-bit float becomes its largest finite value with that sign. Integers wrap around; their
 // average truncates towards zero. TUTTI_AVG sums (and divides by `divisor`). min and max give NaN when any input is
 // NaN, and hold -0 for less than +0. Every NaN result is the same positive quiet NaN. So the result's bits depend
 // neither on the processor nor on the order of two operands. The caller's floating-point modes apply: flushing

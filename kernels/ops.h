@@ -2,7 +2,8 @@
 // it; the SIMD kernels compute the same in vectors.
 //
 // Rules, the same on every processor:
-// - 16-bit floats are widened to float32, combined there and rounded once, to nearest even.
+// - 8- and 16-bit floats are widened to float32, combined there and rounded once, to nearest even. What is too large
+//   for an 8-bit float becomes its largest finite value.
 // - A NaN result is always the same positive quiet NaN: which NaN an addition passes on differs between processors.
 // - min and max follow IEEE 754-2019 minimum and maximum: NaN wins, and -0 is less than +0. So all operations commute
 // bit by bit.
@@ -90,6 +91,54 @@ struct Bfloat16 {
   }
 };
 
+// The formats of OCP's "8-bit Floating Point Specification", 2023, with the conversions of CUDA's constructors.
+template <int kExponentBits, uint32_t kLargestStored>
+struct Float8 {
+  using Storage = uint8_t;
+  using Accumulator = float;
+
+  static constexpr int kMantissaBits = 7 - kExponentBits;
+  static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  static constexpr int kShift = 23 - kMantissaBits;
+  static constexpr uint32_t kQuietNan = 0x7f;
+  static constexpr uint32_t kExponentOffset = (127 - kBias) << 23;
+  static constexpr uint32_t kSmallestNormal = kExponentOffset + (1 << 23);
+  static constexpr uint32_t kLargest = kExponentOffset + (kLargestStored << kShift);
+  static constexpr uint32_t kBelowHalf = (1 << (kShift - 1)) - 1;
+  // The power of two that rounds at the last place of a subnormal when it is added.
+  static constexpr uint32_t kSubnormalMagic = kSmallestNormal + (kShift << 23);
+
+  TUTTI_HOST_DEVICE static uint8_t store(float value) {
+    const uint32_t bits = bits_as<uint32_t>(value);
+    const uint8_t sign = static_cast<uint8_t>(bits >> 24 & 0x80);
+    uint32_t magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return kQuietNan;
+    if (magnitude > kLargest) magnitude = kLargest;
+    if (magnitude < kSmallestNormal) {
+      const float shifted = bits_as<float>(magnitude) + bits_as<float>(kSubnormalMagic);
+      return static_cast<uint8_t>(sign | (bits_as<uint32_t>(shifted) - kSubnormalMagic));
+    }
+    const uint32_t last = magnitude >> kShift & 1;
+    return static_cast<uint8_t>(sign | (magnitude - kExponentOffset + kBelowHalf + last) >> kShift);
+  }
+};
+
+// No infinities, and one NaN of each sign.
+struct Float8E4m3 : Float8<4, 0x7e> {
+  static constexpr float kHalfScale = 256;  // of the float16 with the same exponent field, whose bias is larger by 8
+
+  TUTTI_HOST_DEVICE static float load(uint8_t stored) {
+    const uint32_t magnitude = stored & 0x7fu;
+    if (magnitude == 0x7f) return bits_as<float>(kQuietNan32);
+    return Float16::load(static_cast<uint16_t>((stored & 0x80u) << 8 | magnitude << 7)) * kHalfScale;
+  }
+};
+
+// The upper half of a float16.
+struct Float8E5m2 : Float8<5, 0x7b> {
+  TUTTI_HOST_DEVICE static float load(uint8_t stored) { return Float16::load(static_cast<uint16_t>(stored << 8)); }
+};
+
 // Wide enough that C's promotion to int cannot overflow.
 template <class T>
 using Wrapping = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
@@ -138,6 +187,28 @@ struct Max {
       if (a == b) return is_negative(a) ? b : a;
     }
     return a < b ? b : a;
+  }
+};
+
+// Of integers only; C's promotion to int changes no bit that is kept.
+struct BitAnd {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitOr {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct BitXor {
+  template <class T>
+  TUTTI_HOST_DEVICE static T combine(T a, T b) {
+    return static_cast<T>(a ^ b);
   }
 };
 

@@ -4,8 +4,19 @@
 
 namespace tutti {
 
+namespace {
+
+ReduceArgs as_bytes(ReduceArgs args) {
+  args.count *= size_of(args.datatype);
+  args.datatype = TUTTI_UINT8;
+  return args;
+}
+
+}  // namespace
+
 void reduce(const ReduceArgs& args) {
-  TUTTI_CHECK(!args.sources.empty() && !args.destinations.empty());
+  check_args(args);
+  if (is_bitwise(args.op)) return reduce_bits(as_bytes(args));
   switch (args.datatype) {
     case TUTTI_INT8: return reduce_int8(args);
     case TUTTI_UINT8: return reduce_uint8(args);
@@ -17,6 +28,8 @@ void reduce(const ReduceArgs& args) {
     case TUTTI_FLOAT32: return reduce_float32(args);
     case TUTTI_FLOAT64: return reduce_float64(args);
     case TUTTI_BFLOAT16: return reduce_bfloat16(args);
+    case TUTTI_FLOAT8_E4M3: return reduce_float8_e4m3(args);
+    case TUTTI_FLOAT8_E5M2: return reduce_float8_e5m2(args);
   }
   TUTTI_CHECK(is_valid(args.datatype));
 }

@@ -1,4 +1,4 @@
-// The reductions of 8-bit integers, for every instruction set.
+// The reductions of 8-bit integers, and of the bits of all integers, for every instruction set.
 #include "kernels/reduce_types.h"
 #include "kernels/simd_targets.h"
 
@@ -12,6 +12,7 @@ namespace tutti::HWY_NAMESPACE {
 
 void reduce_int8(const ReduceArgs& args) { reduce_type<ops::Plain<int8_t>>(args); }
 void reduce_uint8(const ReduceArgs& args) { reduce_type<ops::Plain<uint8_t>>(args); }
+void reduce_bits(const ReduceArgs& args) { reduce_bitwise<ops::Plain<uint8_t>>(args); }
 
 }  // namespace tutti::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -21,9 +22,11 @@ namespace tutti {
 
 HWY_EXPORT(reduce_int8);
 HWY_EXPORT(reduce_uint8);
+HWY_EXPORT(reduce_bits);
 
 void reduce_int8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_int8)(args); }
 void reduce_uint8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_uint8)(args); }
+void reduce_bits(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_bits)(args); }
 
 }  // namespace tutti
 #endif

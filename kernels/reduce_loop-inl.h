@@ -14,6 +14,7 @@
 #include "kernels/partial.h"
 #include "kernels/simd_targets.h"
 #include "kernels/vector_ops-inl.h"
+#include "kernels/vector_tree-inl.h"
 
 #include <hwy/cache_control.h>
 
@@ -27,7 +28,60 @@ void reduce_type(const ReduceArgs& args) {
   reduce_scalar(args);
 }
 
+template <class Element>
+void reduce_bitwise(const ReduceArgs& args) {
+  reduce_scalar(args);
+}
+
 #else
+
+// The blocks of all sources at one place, for combine_all().
+template <class Element>
+struct Sources {
+  const std::byte* const* pointers;
+  size_t at;  // in bytes
+
+  HWY_INLINE const uint8_t* from(size_t j) const { return reinterpret_cast<const uint8_t*>(pointers[j]) + at; }
+
+  template <class D8>
+  HWY_INLINE static auto load(D8 d8, const uint8_t* from) {
+    return Vectors<Element>::unpack(d8, hn::LoadU(d8, from));
+  }
+};
+
+// One register.
+template <class Element, class D8>
+struct SingleLoad : Sources<Element> {
+  HWY_INLINE auto operator()(size_t j) const { return this->load(D8(), this->from(j)); }
+};
+
+// Four registers: whole cache lines, and enough independent work to hide latencies.
+template <class Element, class D8>
+struct LongLoad : Sources<Element> {
+  HWY_INLINE auto operator()(size_t j) const {
+    const D8 d8;
+    const size_t n = hn::Lanes(d8);
+    const uint8_t* from = this->from(j);
+    auto a = this->load(d8, from), b = this->load(d8, from + n);
+    auto c = this->load(d8, from + 2 * n), d = this->load(d8, from + 3 * n);
+    return Pair<Pair<decltype(a)>>{{a, b}, {c, d}};
+  }
+};
+
+// The first bytes of 16. Through general registers: a vector load just behind two narrower stores would wait for both.
+template <class Element>
+struct PartialLoad : Sources<Element> {
+  size_t size;
+
+  HWY_INLINE auto operator()(size_t j) const {
+    const hn::FixedTag<uint8_t, 16> d8;
+    const hn::FixedTag<uint64_t, 2> both;
+    const hn::FixedTag<uint64_t, 1> one;
+    Words words = load_first_bytes(this->from(j), size);
+    const auto joined = hn::Combine(both, hn::Set(one, words.high), hn::Set(one, words.low));
+    return Vectors<Element>::unpack(d8, hn::BitCast(d8, joined));
+  }
+};
 
 template <class Element, class Op>
 class Reduction {
@@ -49,48 +103,53 @@ class Reduction {
   using Bytes = hn::ScalableTag<uint8_t>;
   using Bytes16 = hn::FixedTag<uint8_t, 16>;
 
-  HWY_INLINE const uint8_t* source(size_t j, size_t at) const {
-    return reinterpret_cast<const uint8_t*>(sources_[j]) + at;
-  }
-
-  template <class D8>
-  HWY_INLINE static auto load(D8 d8, const uint8_t* from) {
-    return Vectors<Element>::unpack(d8, hn::LoadU(d8, from));
-  }
+  HWY_INLINE Sources<Element> sources(size_t at) const { return {sources_.data(), at}; }
 
   template <class D8, class Block>
   HWY_INLINE auto result(D8 d8, Block block) const {
     return Vectors<Element>::pack(d8, finish(block, divisor_));
   }
 
-  // Steps of four registers: whole cache lines, and enough independent work to hide latencies. Returns where it
-  // stopped.
+  // A block of 8-bit floats is four vectors by itself: independent work enough, and four such blocks would exceed the
+  // registers.
+  HWY_INLINE void combine_long(size_t at, hn::VFromD<Bytes>* results) const {
+    const Bytes d8;
+    if constexpr (sizeof(typename Element::Accumulator) == 4 * sizeof(typename Element::Storage)) {
+      HWY_UNROLL(1)
+      for (size_t i = 0; i < 4; ++i) results[i] = combine_single(d8, at + i * hn::Lanes(d8));
+    } else {
+      auto four = combine_all<Op>(LongLoad<Element, Bytes>{sources(at)}, sources_.size());
+      results[0] = result(d8, four.first.first);
+      results[1] = result(d8, four.first.second);
+      results[2] = result(d8, four.second.first);
+      results[3] = result(d8, four.second.second);
+    }
+  }
+
+  template <class D8>
+  HWY_INLINE auto combine_single(D8 d8, size_t at) const {
+    return result(d8, combine_all<Op>(SingleLoad<Element, D8>{sources(at)}, sources_.size()));
+  }
+
+  // Returns where it stopped.
   HWY_INLINE size_t run_long(size_t at) const {
     const Bytes d8;
     const size_t n = hn::Lanes(d8);
     for (; end_ - at >= 4 * n; at += 4 * n) {
-      const uint8_t* from = source(0, at);
-      auto a = load(d8, from), b = load(d8, from + n), c = load(d8, from + 2 * n), d = load(d8, from + 3 * n);
-      for (size_t j = 1; j < sources_.size(); ++j) {
-        from = source(j, at);
-        a = combine(Op(), a, load(d8, from));
-        b = combine(Op(), b, load(d8, from + n));
-        c = combine(Op(), c, load(d8, from + 2 * n));
-        d = combine(Op(), d, load(d8, from + 3 * n));
-      }
-      const auto ra = result(d8, a), rb = result(d8, b), rc = result(d8, c), rd = result(d8, d);
+      hn::VFromD<Bytes> results[4];
+      combine_long(at, results);
       for (std::byte* destination : destinations_) {
         auto* to = reinterpret_cast<uint8_t*>(destination) + at;
         if (stream_ && is_line_aligned(to)) {
-          hn::Stream(ra, d8, to);
-          hn::Stream(rb, d8, to + n);
-          hn::Stream(rc, d8, to + 2 * n);
-          hn::Stream(rd, d8, to + 3 * n);
+          hn::Stream(results[0], d8, to);
+          hn::Stream(results[1], d8, to + n);
+          hn::Stream(results[2], d8, to + 2 * n);
+          hn::Stream(results[3], d8, to + 3 * n);
         } else {
-          hn::StoreU(ra, d8, to);
-          hn::StoreU(rb, d8, to + n);
-          hn::StoreU(rc, d8, to + 2 * n);
-          hn::StoreU(rd, d8, to + 3 * n);
+          hn::StoreU(results[0], d8, to);
+          hn::StoreU(results[1], d8, to + n);
+          hn::StoreU(results[2], d8, to + 2 * n);
+          hn::StoreU(results[3], d8, to + 3 * n);
         }
       }
     }
@@ -101,9 +160,7 @@ class Reduction {
   HWY_INLINE size_t run_single(D8 d8, size_t at) const {
     const size_t n = hn::Lanes(d8);
     for (; end_ - at >= n; at += n) {
-      auto block = load(d8, source(0, at));
-      for (size_t j = 1; j < sources_.size(); ++j) block = combine(Op(), block, load(d8, source(j, at)));
-      const auto bytes = result(d8, block);
+      auto bytes = combine_single(d8, at);
       for (std::byte* destination : destinations_) hn::StoreU(bytes, d8, reinterpret_cast<uint8_t*>(destination) + at);
     }
     return at;
@@ -115,21 +172,11 @@ class Reduction {
     if constexpr (hn::MaxLanes(Bytes()) > 16) at = run_single(Bytes16(), at);
     if (at == end_) return;
     const size_t size = end_ - at;
-    auto block = load_partial(source(0, at), size);
-    for (size_t j = 1; j < sources_.size(); ++j) block = combine(Op(), block, load_partial(source(j, at), size));
-    const Words words = to_words(result(Bytes16(), block));
+    auto block = combine_all<Op>(PartialLoad<Element>{sources(at), size}, sources_.size());
+    Words words = to_words(result(Bytes16(), block));
     for (std::byte* destination : destinations_) {
       store_first_bytes(words, reinterpret_cast<uint8_t*>(destination) + at, size);
     }
-  }
-
-  // Through general registers: a vector load just behind two narrower stores would wait for both.
-  HWY_INLINE static auto load_partial(const uint8_t* from, size_t size) {
-    const hn::FixedTag<uint64_t, 2> both;
-    const hn::FixedTag<uint64_t, 1> one;
-    const Words words = load_first_bytes(from, size);
-    const auto joined = hn::Combine(both, hn::Set(one, words.high), hn::Set(one, words.low));
-    return Vectors<Element>::unpack(Bytes16(), hn::BitCast(Bytes16(), joined));
   }
 
   HWY_INLINE static Words to_words(hn::VFromD<Bytes16> bytes) {
@@ -166,8 +213,18 @@ void reduce_type(const ReduceArgs& args) {
     case TUTTI_PROD: return reduce_op<Element, ops::Prod>(args);
     case TUTTI_MIN: return reduce_op<Element, ops::Min>(args);
     case TUTTI_MAX: return reduce_op<Element, ops::Max>(args);
+    default: TUTTI_CHECK(is_valid(args.op) && !is_bitwise(args.op));
   }
-  TUTTI_CHECK(is_valid(args.op));
+}
+
+template <class Element>
+void reduce_bitwise(const ReduceArgs& args) {
+  switch (args.op) {
+    case TUTTI_BAND: return reduce_op<Element, ops::BitAnd>(args);
+    case TUTTI_BOR: return reduce_op<Element, ops::BitOr>(args);
+    case TUTTI_BXOR: return reduce_op<Element, ops::BitXor>(args);
+    default: TUTTI_CHECK(is_bitwise(args.op));
+  }
 }
 
 #endif

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include "base/check.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
@@ -16,5 +17,17 @@ void reduce_float16(const ReduceArgs& args);
 void reduce_float32(const ReduceArgs& args);
 void reduce_float64(const ReduceArgs& args);
 void reduce_bfloat16(const ReduceArgs& args);
+void reduce_float8_e4m3(const ReduceArgs& args);
+void reduce_float8_e5m2(const ReduceArgs& args);
+
+// The bitwise operations, of bytes: they do not care where an element ends.
+void reduce_bits(const ReduceArgs& args);
+
+// What reduce() and reduce_scalar() demand.
+inline void check_args(const ReduceArgs& args) {
+  TUTTI_CHECK(!args.sources.empty() && args.sources.size() <= kMaxSources && !args.destinations.empty());
+  TUTTI_CHECK(is_defined_for(args.op, args.datatype));
+  TUTTI_CHECK(args.divisor == 0 || !is_bitwise(args.op));
+}
 
 }  // namespace tutti

@@ -1,7 +1,8 @@
 // The element types of ops.h in vectors. Included once per instruction set, hence no #pragma once.
 //
-// A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, or for 16-bit
-// floats a Pair of float32 vectors.
+// A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, for 16-bit
+// floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs. Variables that hold blocks are not const in
+// the hot loops: gcc 12 would keep them in memory instead of registers.
 #if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
 #undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
@@ -22,9 +23,17 @@ namespace tutti::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class V>
+using Lane = hn::TFromD<hn::DFromV<V>>;
+
+template <class V>
+HWY_INLINE auto as_unsigned(V v) {
+  return hn::BitCast(hn::RebindToUnsigned<hn::DFromV<V>>(), v);
+}
+
+template <class Block>
 struct Pair {
-  V first;
-  V second;
+  Block first;
+  Block second;
 };
 
 template <class Element>
@@ -87,7 +96,13 @@ struct Vectors<ops::Float16> {
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
     const hn::Repartition<uint32_t, D8> d32;
-    return hn::BitCast(d8, hn::Or(narrow(d32, block.first), hn::ShiftLeft<16>(narrow(d32, block.second))));
+    return join(d8, narrow(d32, block.first), narrow(d32, block.second));
+  }
+
+  // Of the low halves of 32-bit lanes, in the order of unpack().
+  template <class D8, class V>
+  HWY_INLINE static auto join(D8 d8, V first, V second) {
+    return hn::BitCast(d8, hn::Or(first, hn::ShiftLeft<16>(second)));
   }
 
  private:
@@ -149,17 +164,94 @@ struct Vectors<ops::Float16> {
     const auto high = hn::BitCast(half, hn::DemoteTo(d16, block.second));
     return hn::Combine(d8, high, low);
   }
+
+  // Of the low halves of 32-bit lanes, in the order of unpack().
+  template <class D8, class V>
+  HWY_INLINE static auto join(D8 d8, V first, V second) {
+    const hn::Rebind<uint16_t, hn::DFromV<V>> d16;
+    const hn::Half<D8> half;
+    const auto low = hn::BitCast(half, hn::TruncateTo(d16, first));
+    const auto high = hn::BitCast(half, hn::TruncateTo(d16, second));
+    return hn::Combine(d8, high, low);
+  }
 };
 
 #endif
 
-template <class V>
-using Lane = hn::TFromD<hn::DFromV<V>>;
+// By way of float16, which holds every value of e5m2, and every value of e4m3 divided by a power of two. The even
+// elements lie in the low bytes of 16-bit lanes, the odd ones in the high bytes.
+template <class Scalar>
+struct Float8Vectors {
+  template <class D8>
+  HWY_INLINE static auto unpack(D8 d8, hn::VFromD<D8> bytes) {
+    const hn::Repartition<uint16_t, D8> d16;
+    const auto both = hn::BitCast(d16, bytes);
+    const auto even = widen(d8, hn::ShiftLeft<8>(both));
+    const auto odd = widen(d8, hn::And(both, hn::Set(d16, uint16_t{0xff00})));
+    return Pair<Floats<D8>>{even, odd};
+  }
 
-template <class V>
-HWY_INLINE auto as_unsigned(V v) {
-  return hn::BitCast(hn::RebindToUnsigned<hn::DFromV<V>>(), v);
-}
+  // Expects finished values, whose only NaN is the positive one.
+  template <class D8, class V>
+  HWY_INLINE static auto pack(D8 d8, Pair<Pair<V>> block) {
+    const hn::Repartition<uint16_t, D8> d16;
+    const auto even = hn::BitCast(d16, narrow(d8, block.first));
+    const auto odd = hn::BitCast(d16, narrow(d8, block.second));
+    return hn::BitCast(d8, hn::Or(even, hn::ShiftLeft<8>(odd)));
+  }
+
+ private:
+  using Halves = Vectors<ops::Float16>;
+  template <class D8>
+  using Floats = Pair<hn::VFromD<hn::Repartition<float, D8>>>;
+
+  // `stored` lies in the high bytes.
+  template <class D8, class V>
+  HWY_INLINE static Floats<D8> widen(D8 d8, V stored) {
+    if constexpr (std::is_same_v<Scalar, ops::Float8E5m2>) {
+      return Halves::unpack(d8, hn::BitCast(d8, stored));
+    } else {
+      const hn::DFromV<V> d16;
+      const auto largest = hn::Set(d16, uint16_t{0x7f00});
+      const auto magnitude = hn::And(stored, largest);
+      const auto sign = hn::Xor(stored, magnitude);
+      const auto nan = hn::And(hn::VecFromMask(d16, hn::Eq(magnitude, largest)), hn::Set(d16, uint16_t{0x7c00}));
+      const auto half = hn::Or(hn::Or(sign, nan), hn::ShiftRight<1>(magnitude));
+      const auto scaled = Halves::unpack(d8, hn::BitCast(d8, half));
+      const auto scale = hn::Set(hn::Repartition<float, D8>(), Scalar::kHalfScale);
+      return {hn::Mul(scaled.first, scale), hn::Mul(scaled.second, scale)};
+    }
+  }
+
+  template <class D8, class V>
+  HWY_INLINE static auto narrow(D8 d8, Pair<V> block) {
+    return Halves::join(d8, narrow(block.first), narrow(block.second));
+  }
+
+  // The steps of ops::Float8, in signed lanes, which every processor compares in one instruction.
+  template <class V>
+  HWY_INLINE static auto narrow(V value) {
+    const hn::DFromV<V> df;
+    const hn::RebindToSigned<decltype(df)> d32;
+    const auto set = [d32](uint32_t bits) HWY_ATTR { return hn::Set(d32, static_cast<int32_t>(bits)); };
+    const auto bits = hn::BitCast(d32, value);
+    const auto magnitude = hn::And(bits, set(0x7fffffff));
+    const auto finite = hn::Min(magnitude, set(Scalar::kLargest));
+    const auto magic = set(Scalar::kSubnormalMagic);
+    const auto small = hn::Sub(hn::BitCast(d32, hn::Add(hn::BitCast(df, finite), hn::BitCast(df, magic))), magic);
+    const auto last = hn::And(hn::ShiftRight<Scalar::kShift>(finite), set(1));
+    const auto rebased = hn::Sub(finite, set(Scalar::kExponentOffset - Scalar::kBelowHalf));
+    auto code = hn::ShiftRight<Scalar::kShift>(hn::Add(rebased, last));
+    code = hn::IfThenElse(hn::Lt(finite, set(Scalar::kSmallestNormal)), small, code);
+    code = hn::IfThenElse(hn::Gt(magnitude, set(0x7f800000)), set(Scalar::kQuietNan), code);
+    return as_unsigned(hn::Or(code, hn::And(hn::ShiftRight<24>(bits), set(0x80))));
+  }
+};
+
+template <>
+struct Vectors<ops::Float8E4m3> : Float8Vectors<ops::Float8E4m3> {};
+template <>
+struct Vectors<ops::Float8E5m2> : Float8Vectors<ops::Float8E5m2> {};
 
 }  // namespace tutti::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -94,13 +94,26 @@ HWY_INLINE V apply(ops::Max, V a, V b) {
   }
 }
 
+template <class V>
+HWY_INLINE V apply(ops::BitAnd, V a, V b) {
+  return hn::And(a, b);
+}
+template <class V>
+HWY_INLINE V apply(ops::BitOr, V a, V b) {
+  return hn::Or(a, b);
+}
+template <class V>
+HWY_INLINE V apply(ops::BitXor, V a, V b) {
+  return hn::Xor(a, b);
+}
+
 template <class Op, class V>
 HWY_INLINE V combine(Op op, V a, V b) {
   return apply(op, a, b);
 }
-template <class Op, class V>
-HWY_INLINE Pair<V> combine(Op op, Pair<V> a, Pair<V> b) {
-  return {apply(op, a.first, b.first), apply(op, a.second, b.second)};
+template <class Op, class Block>
+HWY_INLINE Pair<Block> combine(Op op, Pair<Block> a, Pair<Block> b) {
+  return {combine(op, a.first, b.first), combine(op, a.second, b.second)};
 }
 
 template <class V>
@@ -114,8 +127,8 @@ HWY_INLINE V finish(V value, const Divisor& by) {
   }
 }
 
-template <class V>
-HWY_INLINE Pair<V> finish(Pair<V> value, const Divisor& by) {
+template <class Block>
+HWY_INLINE Pair<Block> finish(Pair<Block> value, const Divisor& by) {
   return {finish(value.first, by), finish(value.second, by)};
 }
 

@@ -62,6 +62,8 @@ TUTTI_API const char* tutti_status_text(tutti_status_t status);
 
 /* ---- Types and operations ----------------------------------------------------------------------------------- */
 
+/* What is too large for an 8-bit float, infinite results included, becomes the largest finite value of its sign, as in
+ * CUDA's conversions; NaN stays NaN. */
 typedef TUTTI_ENUM(tutti_datatype) {
   TUTTI_INT8 = 0,
   TUTTI_UINT8 = 1,
@@ -72,7 +74,9 @@ typedef TUTTI_ENUM(tutti_datatype) {
   TUTTI_FLOAT16 = 6,
   TUTTI_FLOAT32 = 7,
   TUTTI_FLOAT64 = 8,
-  TUTTI_BFLOAT16 = 9
+  TUTTI_BFLOAT16 = 9,
+  TUTTI_FLOAT8_E4M3 = 10, /* CUDA's __nv_fp8_e4m3: no infinities, up to 448 */
+  TUTTI_FLOAT8_E5M2 = 11  /* CUDA's __nv_fp8_e5m2: up to 57344 */
 } tutti_datatype_t;
 
 typedef TUTTI_ENUM(tutti_op) {
@@ -80,7 +84,11 @@ typedef TUTTI_ENUM(tutti_op) {
   TUTTI_PROD = 1,
   TUTTI_MAX = 2, /* NaN if any input is NaN */
   TUTTI_MIN = 3, /* NaN if any input is NaN */
-  TUTTI_AVG = 4  /* the sum divided by the number of ranks; integers truncate towards zero */
+  TUTTI_AVG = 4, /* the sum divided by the number of ranks; integers truncate towards zero */
+  /* Bitwise and, or and exclusive or: of integers only. */
+  TUTTI_BAND = 5,
+  TUTTI_BOR = 6,
+  TUTTI_BXOR = 7
 } tutti_op_t;
 
 typedef TUTTI_ENUM(tutti_collective) {

@@ -18,8 +18,10 @@ constexpr std::array kDatatypes = {
     DatatypeFacts{TUTTI_INT64, "int64", "long"},     DatatypeFacts{TUTTI_UINT64, "uint64", "ulong"},
     DatatypeFacts{TUTTI_FLOAT16, "float16", "half"}, DatatypeFacts{TUTTI_FLOAT32, "float32", "float"},
     DatatypeFacts{TUTTI_FLOAT64, "float64", "double"}, DatatypeFacts{TUTTI_BFLOAT16, "bfloat16", "bf16"},
+    DatatypeFacts{TUTTI_FLOAT8_E4M3, "float8_e4m3", "f8e4m3"},
+    DatatypeFacts{TUTTI_FLOAT8_E5M2, "float8_e5m2", "f8e5m2"},
 };
-constexpr std::array<std::string_view, 5> kOps = {"sum", "prod", "max", "min", "avg"};
+constexpr std::array<std::string_view, 8> kOps = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
 constexpr std::array<std::string_view, 14> kCollectives = {
     "all_reduce", "reduce",  "broadcast", "all_gather",   "reduce_scatter",   "all_to_all",   "gather",
     "scatter",    "barrier", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "gather_v", "scatter_v"};

@@ -18,7 +18,9 @@ using Collective = tutti_collective_t;
 constexpr size_t size_of(Datatype datatype) {
   switch (datatype) {
     case TUTTI_INT8:
-    case TUTTI_UINT8: return 1;
+    case TUTTI_UINT8:
+    case TUTTI_FLOAT8_E4M3:
+    case TUTTI_FLOAT8_E5M2: return 1;
     case TUTTI_FLOAT16:
     case TUTTI_BFLOAT16: return 2;
     case TUTTI_INT32:
@@ -31,7 +33,7 @@ constexpr size_t size_of(Datatype datatype) {
   return 0;
 }
 constexpr bool is_valid(Datatype datatype) { return size_of(datatype) != 0; }
-constexpr bool is_valid(ReduceOp op) { return op >= TUTTI_SUM && op <= TUTTI_AVG; }
+constexpr bool is_valid(ReduceOp op) { return op >= TUTTI_SUM && op <= TUTTI_BXOR; }
 constexpr bool is_valid(Collective collective) {
   return collective >= TUTTI_ALL_REDUCE && collective <= TUTTI_SCATTER_V;
 }
@@ -60,6 +62,14 @@ constexpr Collective without_counts(Collective collective) {
     case TUTTI_SCATTER_V: return TUTTI_SCATTER;
     default: return collective;
   }
+}
+
+constexpr bool is_integer(Datatype datatype) { return datatype >= TUTTI_INT8 && datatype <= TUTTI_UINT64; }
+constexpr bool is_bitwise(ReduceOp op) { return op >= TUTTI_BAND && op <= TUTTI_BXOR; }
+
+// Whether elements of this type can be combined by this operation; false also when one of the two is none.
+constexpr bool is_defined_for(ReduceOp op, Datatype datatype) {
+  return is_valid(op) && is_valid(datatype) && (is_integer(datatype) || !is_bitwise(op));
 }
 
 // "float32", "sum", "all_reduce"; "?" for a value that is none.

@@ -10,7 +10,7 @@ namespace {
 tutti_status_t run(tutti_comm_t* comm, tutti_stream_t stream, const CallArguments& arguments) {
   if (comm == nullptr) return report(null_argument(function_of(arguments.collective), "comm"));
   return comm->keep(guarded([&]() -> Status {
-    TUTTI_TRY(check_stream(function_of(arguments.collective), stream));
+    if (stream != nullptr) return check_stream(function_of(arguments.collective), stream);
     return comm->communicator->run(arguments);
   }));
 }

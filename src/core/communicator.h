@@ -129,8 +129,14 @@ class Communicator {
   void fail_on_link(Status status);
   // Asks the awaited peer what it is in, and fails the call at its deadline.
   void look_at_delay();
-  // What `peer` is in; with a signature, of which of its last calls that is.
-  std::optional<CallRecord> ask(int peer, uint64_t signature = 0);
+  // What a rank asks another about. With a signature, which came in a message: the one of the two ranks' calls of that
+  // message and of `number` that came first. Without: the call that the other is in.
+  struct Question {
+    uint64_t signature = 0;
+    uint64_t number = 0;
+  };
+  std::optional<CallRecord> ask(int peer, const Question& question);
+  CallRecord answer_to(const Question& question) const;
   Status contradiction(int peer, const CallRecord& theirs, const CallRecord& mine) const;
   Status lateness(int64_t timeout_ms, int peer);
   // Ok unless `peer` has finalized without making this rank's call: only with the turn.

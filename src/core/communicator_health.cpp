@@ -1,4 +1,5 @@
 // How a communicator learns that something is wrong, and finds the sentence for it.
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
@@ -42,7 +43,7 @@ void Communicator::fail(Status status, bool tell_others) noexcept {
 void Communicator::fail_on_link(Status status) {
   int peer = status.place().peer;
   if (status.code() == Code::kInvalidUsage && peer >= 0) {
-    auto theirs = ask(peer, run_.foreign_signature());
+    auto theirs = ask(peer, {run_.foreign_signature(), records_.read().number});
     auto mine = theirs ? records_.of_number(theirs->number) : std::nullopt;
     if (mine && theirs->contradicts(*mine)) status = contradiction(peer, *theirs, *mine);
   } else {
@@ -74,10 +75,10 @@ void Communicator::look_at_delay() {
   if (now - *slow_since_ >= std::chrono::milliseconds(timeout_ms)) fail(lateness(timeout_ms, peer), true);
 }
 
-std::optional<CallRecord> Communicator::ask(int peer, uint64_t signature) {
+std::optional<CallRecord> Communicator::ask(int peer, const Question& question) {
   std::unique_lock lock(answers_mutex_);
   answers_.erase(peer);
-  control_->send(peer, kAskRecord, std::as_bytes(std::span(&signature, signature == 0 ? 0 : 1)));
+  control_->send(peer, kAskRecord, std::as_bytes(std::span(&question, 1)));
   answered_.wait_for(lock, kAnswerWait, [&] { return answers_.contains(peer) || failure_.happened(); });
   auto found = answers_.find(peer);
   return found == answers_.end() ? std::nullopt : std::optional(found->second);
@@ -101,10 +102,10 @@ Status Communicator::lateness(int64_t timeout_ms, int peer) {
   // A peer that waits for another one in the same call is not the late one.
   std::string chain = fmt::format("rank {} waits for rank {}{}", rank_, peer, links_->connect_report(peer));
   std::set<int> named = {rank_, peer};
-  auto theirs = ask(peer);
+  auto theirs = ask(peer, {});
   while (theirs && theirs->waits_for >= 0 && named.insert(theirs->waits_for).second) {
     chain += fmt::format(", which waits for rank {}", theirs->waits_for);
-    theirs = ask(theirs->waits_for);
+    theirs = ask(theirs->waits_for, {});
   }
   return error(Code::kTimeout, "{} did not finish within {} ms: {}, whose last call is {}", what, timeout_ms, chain,
                theirs ? theirs->text() : std::string("unknown: it does not answer"));
@@ -136,11 +137,19 @@ void Communicator::on_left(int rank) {
   links_->ring();
 }
 
+// Its ranks may be several calls apart: a message may have been left by a call that its sender has long finished, or be
+// one of a call that its receiver has not come to.
+CallRecord Communicator::answer_to(const Question& question) const {
+  auto named = records_.of_signature(question.signature);
+  if (!named) return records_.read();
+  return records_.of_number(std::min(named->number, question.number)).value_or(*named);
+}
+
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
   if (type == kAskRecord) {
-    uint64_t signature = 0;
-    if (payload.size() == sizeof signature) std::memcpy(&signature, payload.data(), sizeof signature);
-    CallRecord mine = records_.of_signature(signature).value_or(records_.read());
+    Question question;
+    if (payload.size() == sizeof question) std::memcpy(&question, payload.data(), sizeof question);
+    CallRecord mine = answer_to(question);
     mine.waits_for = waits_for_.load(std::memory_order_relaxed);
     control_->send(from, kRecord, mine.encode());
   } else if (type == kGoodbye) {

@@ -33,6 +33,9 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
   for (int32_t rank : program.peers) peer_outputs_[rank] = {};
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
+  with_counts_ = has_counts(call.shape->collective);
+  // A line with a payload has no room for the size of a block whose rest is on other channels.
+  inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
   section_ = 0;
   enter_section();
 }
@@ -49,7 +52,9 @@ uint64_t ChannelRun::slices_of(const Op& op) const {
 }
 
 uint64_t ChannelRun::chunk_bytes(const Op& op) const {
-  return op.chunk == kNoChunk ? 0 : call_->partition.size_bytes(channel_, op.chunk);
+  if (op.chunk == kNoChunk) return 0;
+  const Partition& partition = call_->partition;
+  return with_counts_ ? partition.block_bytes(op.chunk) : partition.size_bytes(channel_, op.chunk);
 }
 
 uint64_t ChannelRun::rounds_of(Span ops) const {
@@ -128,7 +133,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
                     .at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
-  if (Status form = check_form(message, op, slice, from.rank()); !form.ok()) {
+  if (Status form = check_form(message, op, slice, from); !form.ok()) {
     return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
@@ -138,24 +143,26 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   return accepted;
 }
 
-Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice, int from) const {
+Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice,
+                              const Peer& from) const {
   bool is_inline = message.kind == MessageKind::kInline;
   uint64_t mine = chunk_bytes(op);
   uint64_t theirs = is_inline ? message.size_bytes : message.chunk_bytes;
   // Counts that only some ranks know are no part of the signature.
-  if (slice == 0 && mine != theirs && has_counts(call_->shape->collective)) {
+  if (slice == 0 && mine != theirs && with_counts_) {
     uint64_t element = size_of(call_->datatype);
     return error(Code::kInvalidUsage,
-                 "rank {} sends {} elements in {} where this rank expects {}; the counts of both must be the same",
-                 from, theirs / element, name_of(call_->shape->collective), mine / element);
+                 "rank {} sends {} elements to rank {} in {}, which expects {} elements; both must name one count",
+                 from.rank(), theirs / element, from.self(), name_of(call_->shape->collective), mine / element);
   }
-  uint64_t expected = one_slice_ || mine == 0 ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
+  bool is_whole = mine == 0 || (one_slice_ && !with_counts_);
+  uint64_t expected = is_whole ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
   bool well_formed = message.kind <= MessageKind::kDirect && message.size_bytes == expected &&
-                     (is_inline ? expected <= kInlineBytes : theirs == mine) &&
+                     (is_inline ? expected <= inline_bytes_ : theirs == mine) &&
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (well_formed) return {};
-  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from,
+  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
                static_cast<int>(message.kind), message.size_bytes);
 }
 

@@ -62,7 +62,7 @@ class ChannelRun {
   // Receiving.
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
-  Status check_form(const Message& message, const Op& op, uint64_t slice, int from) const;
+  Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
   // Between begin_access() and end_access() of the peer's link.
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);
@@ -95,7 +95,8 @@ class ChannelRun {
   void next_op();
   // How often an op runs, and how many rounds that makes of the current section.
   uint64_t slices_of(const Op& op) const;
-  // Of the op's chunk on this channel; 0 for bare signals.
+  // Of the op's chunk on this channel; with counts of all of it, so that an error can name those of the two callers. 0
+  // for bare signals.
   uint64_t chunk_bytes(const Op& op) const;
   uint64_t rounds_of(Span ops) const;
   Step settle();
@@ -116,6 +117,8 @@ class ChannelRun {
   uint64_t round_ = 0;
   uint64_t rounds_ = 0;
   bool one_slice_ = false;                 // no chunk of this call has more
+  bool with_counts_ = false;               // that only the two ends of a block know
+  size_t inline_bytes_ = 0;                // the largest payload that a line may hold in this call
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done

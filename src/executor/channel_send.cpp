@@ -120,14 +120,14 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
     deliveries_.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
     if (deliveries_.back().store_to != nullptr) destinations_.push_back(deliveries_.back().store_to);
   }
-  if (value_ != nullptr || value_bytes_ > kInlineBytes || op.sends.count == 0) return;
+  if (value_ != nullptr || value_bytes_ > inline_bytes_ || op.sends.count == 0) return;
   value_ = small_value_;
   destinations_.push_back(small_value_);
 }
 
 ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
   if (value_bytes_ == 0) return {MessageKind::kSignal, nullptr, nullptr};
-  if (value_bytes_ <= kInlineBytes) return {MessageKind::kInline, nullptr, nullptr};
+  if (value_bytes_ <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
   SendStream& stream = to.send_stream(channel_);
   if (!to.mapped()) {
@@ -215,7 +215,7 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   message.size_bytes = value_bytes_;
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window;
-  message.chunk_bytes = one_slice_ ? value_bytes_ : chunk_bytes(op);
+  message.chunk_bytes = one_slice_ && !with_counts_ ? value_bytes_ : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;

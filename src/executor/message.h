@@ -36,7 +36,7 @@ struct Message {
   Window payload;           // kReference
   uint64_t address = 0;     // kPull
   Window output;            // the sender's output of this call; none with kInline
-  uint64_t chunk_bytes = 0; // of the whole chunk on this channel; none with kInline
+  uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
 };
 
 inline Line encode(const Message& message, uint64_t number, uint64_t signature, const void* inline_payload) {

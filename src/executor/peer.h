@@ -105,6 +105,7 @@ class Peer {
   Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena);
 
   int rank() const { return rank_; }
+  int self() const { return self_; }
   Link& link() { return link_; }
   bool mapped() const { return remote_arena_.mapped != nullptr; }
   SendStream& send_stream(int channel) { return sends_[channel]; }

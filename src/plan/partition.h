@@ -43,7 +43,9 @@ class Partition {
     Range range = range_of(channel, chunk);
     return (range.end - range.begin) * element_bytes_;
   }
-  // Bytes of one of its slices.
+  // Bytes of a block, on all channels.
+  uint64_t block_bytes(int chunk) const { return count_of(chunk) * element_bytes_; }
+  // Bytes of one slice of a chunk on the channel.
   uint64_t slice_bytes(int channel, int chunk, uint64_t slice) const {
     return slice_within(size_bytes(channel, chunk), slice).size_bytes;
   }

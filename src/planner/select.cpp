@@ -83,7 +83,7 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
 
 // Whether storing a partial result in the datatype loses bits that the accumulation type had.
 bool is_narrow(const Request& request) {
-  bool is_narrow_float = request.datatype == TUTTI_FLOAT16 || request.datatype == TUTTI_BFLOAT16;
+  bool is_narrow_float = !is_integer(request.datatype) && size_of(request.datatype) < sizeof(float);
   return is_narrow_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
 }
 
@@ -104,7 +104,7 @@ bool can_round_once(const Topology& topology, const Request& request) {
   });
 }
 
-// "" or why not. 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no other
+// "" or why not. 8- and 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no other
 // can run.
 std::string admit(const Algorithm& algorithm, const Topology& topology, const Request& request, const Tuning& tuning) {
   bool rounds_often = algorithm.traits.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;

@@ -10,7 +10,7 @@ namespace {
 
 // Values that the enumerations can hold but do not name.
 constexpr auto kNoDatatype = static_cast<Datatype>(12);
-constexpr auto kNoOp = static_cast<ReduceOp>(7);
+constexpr auto kNoOp = static_cast<ReduceOp>(8);
 constexpr auto kNoCollective = static_cast<Collective>(1);
 
 }  // namespace
@@ -18,6 +18,8 @@ constexpr auto kNoCollective = static_cast<Collective>(1);
 TEST_CASE("datatypes have their sizes") {
   CHECK(size_of(TUTTI_INT8) == 1);
   CHECK(size_of(TUTTI_UINT8) == 1);
+  CHECK(size_of(TUTTI_FLOAT8_E4M3) == 1);
+  CHECK(size_of(TUTTI_FLOAT8_E5M2) == 1);
   CHECK(size_of(TUTTI_FLOAT16) == 2);
   CHECK(size_of(TUTTI_BFLOAT16) == 2);
   CHECK(size_of(TUTTI_INT32) == 4);
@@ -31,13 +33,14 @@ TEST_CASE("datatypes have their sizes") {
 
 TEST_CASE("every name parses back to its value") {
   std::set<std::string_view> names;
-  for (int value = 0; value < 10; ++value) {
+  for (int value = 0; value < 12; ++value) {
     auto datatype = static_cast<Datatype>(value);
     CHECK(is_valid(datatype));
     CHECK(names.insert(name_of(datatype)).second);
     CHECK(parse_datatype(name_of(datatype)) == datatype);
   }
-  for (ReduceOp op : {TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN, TUTTI_AVG}) {
+  for (int value = 0; value < 8; ++value) {
+    auto op = static_cast<ReduceOp>(value);
     CHECK(is_valid(op));
     CHECK(names.insert(name_of(op)).second);
     CHECK(parse_reduce_op(name_of(op)) == op);
@@ -51,6 +54,8 @@ TEST_CASE("nccl-tests' names of datatypes are known") {
   CHECK(parse_datatype("half") == TUTTI_FLOAT16);
   CHECK(parse_datatype("bfloat16") == TUTTI_BFLOAT16);
   CHECK(parse_datatype("int8") == TUTTI_INT8);
+  CHECK(parse_datatype("f8e4m3") == TUTTI_FLOAT8_E4M3);
+  CHECK(parse_datatype("f8e5m2") == TUTTI_FLOAT8_E5M2);
 }
 
 TEST_CASE("names mean what they say") {
@@ -59,6 +64,23 @@ TEST_CASE("names mean what they say") {
   CHECK(name_of(TUTTI_PROD) == "prod");
   CHECK(name_of(TUTTI_FLOAT16) == "float16");
   CHECK(name_of(TUTTI_ALL_REDUCE) == "all_reduce");
+}
+
+TEST_CASE("bitwise operations are defined for integers only, the others for all types") {
+  for (ReduceOp op : {TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR}) {
+    CHECK(is_defined_for(op, TUTTI_INT8));
+    CHECK(is_defined_for(op, TUTTI_UINT64));
+    for (Datatype datatype : {TUTTI_FLOAT16, TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_BFLOAT16, TUTTI_FLOAT8_E4M3,
+                              TUTTI_FLOAT8_E5M2, kNoDatatype}) {
+      CHECK_FALSE(is_defined_for(op, datatype));
+    }
+  }
+  for (ReduceOp op : {TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN, TUTTI_AVG}) {
+    CHECK(is_defined_for(op, TUTTI_UINT8));
+    CHECK(is_defined_for(op, TUTTI_FLOAT8_E5M2));
+    CHECK_FALSE(is_defined_for(op, kNoDatatype));
+  }
+  CHECK_FALSE(is_defined_for(kNoOp, TUTTI_INT32));
 }
 
 TEST_CASE("what is no datatype, operation or collective is told apart") {

@@ -64,6 +64,10 @@ TEST_CASE("wrong calls are refused and leave the communicator working") {
   CHECK(call(in, nullptr, 4, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, 99, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, TUTTI_FLOAT32, 99, nullptr) == TUTTI_INVALID_ARGUMENT);
+  CHECK(call(in, out, 4, TUTTI_FLOAT32, TUTTI_BXOR, nullptr) == TUTTI_INVALID_ARGUMENT);
+  CHECK(std::string(tutti_last_error(one.comm)) ==
+        "all_reduce: bxor is for integers, not for float32; choose another operation or datatype");
+  CHECK(call(in, out, 4, TUTTI_UINT32, TUTTI_BXOR, nullptr) == TUTTI_SUCCESS);
   CHECK(call(in, in + 1, 3, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, UINT64_MAX, TUTTI_FLOAT32, TUTTI_SUM, nullptr) == TUTTI_INVALID_ARGUMENT);
   CHECK(call(in, out, 4, TUTTI_FLOAT32, TUTTI_SUM, out) == TUTTI_INVALID_ARGUMENT);
@@ -112,7 +116,7 @@ TEST_CASE("requests outlive their communicator, complete") {
   float in[3] = {1, 2, 3}, out[3] = {};
   tutti_request_t* requests[3] = {};
   for (int i = 0; i < 3; ++i) {
-    REQUIRE(tutti_all_reduce_start(in + i, out + i, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &requests[i]) ==
+    REQUIRE(start_all_reduce(in + i, out + i, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &requests[i]) ==
             TUTTI_SUCCESS);
   }
   CHECK(tutti_wait(&requests[1]) == TUTTI_SUCCESS);
@@ -131,7 +135,7 @@ TEST_CASE("requests of an aborted communicator tell so when it is gone") {
   tutti_request_t* request = nullptr;
   auto said = with_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
     if (rank == 1) return "";  // makes no call
-    tutti_all_reduce_start(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr, &request);
+    start_all_reduce(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &request);
     tutti_comm_abort(comm);
     return request == nullptr ? tutti_last_error(comm) : "";
   });

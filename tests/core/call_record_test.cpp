@@ -75,4 +75,29 @@ TEST_CASE("a reader of the published record sees a whole one") {
   CHECK(whole);
 }
 
+TEST_CASE("records say what a call of each kind is about") {
+  auto text = [](Collective collective, int root) {
+    return CallRecord{.number = 3, .collective = collective, .root = root, .count = 5}.text();
+  };
+  CHECK(text(TUTTI_REDUCE, 2) == "reduce #3 of 5 float32 (sum) to rank 2");
+  CHECK(text(TUTTI_BROADCAST, 0) == "broadcast #3 of 5 float32 from rank 0");
+  CHECK(text(TUTTI_ALL_GATHER, -1) == "all_gather #3 of 5 float32");
+  CHECK(text(TUTTI_BARRIER, -1) == "barrier #3");
+  CHECK(text(TUTTI_GATHER_V, 1) == "gather_v #3 of float32 to rank 1");
+  CHECK(text(TUTTI_SCATTER_V, 1) == "scatter_v #3 of float32 from rank 1");
+}
+
+TEST_CASE("the last calls are remembered by number and by signature, older ones are not") {
+  PublishedRecords records;
+  CHECK(records.read().number == 0);
+  CHECK_FALSE(records.of_number(0));
+  for (uint64_t n = 1; n <= 100; ++n) records.publish({.number = n, .count = n});
+  CHECK(records.read().number == 100);
+  CHECK(records.of_number(99)->count == 99);
+  CHECK_FALSE(records.of_number(20));
+  CHECK_FALSE(records.of_number(101));
+  CHECK(records.of_signature(CallRecord{.number = 60, .count = 60}.signature())->number == 60);
+  CHECK_FALSE(records.of_signature(CallRecord{.number = 20, .count = 20}.signature()));
+}
+
 }  // namespace tutti::test

@@ -31,8 +31,7 @@ std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<flo
 // Starts a sum of `values` in place.
 tutti_request_t* start_sum(tutti_comm_t* comm, std::vector<float>& values) {
   tutti_request_t* request = nullptr;
-  tutti_all_reduce_start(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr,
-                         &request);
+  start_all_reduce(values.data(), values.data(), values.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, &request);
   return request;
 }
 
@@ -56,7 +55,7 @@ TEST_CASE("sums are right at all sizes over every transport") {
 
 TEST_CASE("every algorithm can be forced and gives the sum") {
   for (const char* algorithm :
-       {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling"}) {
+       {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling", "binomial_tree"}) {
     INFO(algorithm);
     check_all(with_ranks(3, {{"algorithm", algorithm}}, [](tutti_comm_t* comm, int rank) {
       std::vector<float> in(50'000), out(50'000);
@@ -105,8 +104,8 @@ TEST_CASE("many non-blocking calls complete in order while nobody waits") {
     std::vector<tutti_request_t*> requests(kCalls);
     for (int i = 0; i < kCalls; ++i) {
       buffers[i].assign(1 + i * 100, rank + i);
-      if (tutti_all_reduce_start(buffers[i].data(), buffers[i].data(), buffers[i].size(), TUTTI_INT64, TUTTI_SUM, comm,
-                                 nullptr, &requests[i]) != TUTTI_SUCCESS) {
+      if (start_all_reduce(buffers[i].data(), buffers[i].data(), buffers[i].size(), TUTTI_INT64, TUTTI_SUM, comm,
+                           &requests[i]) != TUTTI_SUCCESS) {
         return tutti_last_error(comm);
       }
     }
@@ -132,7 +131,7 @@ TEST_CASE("blocking and non-blocking calls mix in one order") {
     for (int round = 0; round < 100; ++round) {
       int32_t first = rank, second = 10 * rank;
       tutti_request_t* request = nullptr;
-      tutti_all_reduce_start(&first, &first, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr, &request);
+      start_all_reduce(&first, &first, 1, TUTTI_INT32, TUTTI_SUM, comm, &request);
       if (tutti_all_reduce(&second, &second, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
         return tutti_last_error(comm);
       }

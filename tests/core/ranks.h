@@ -51,6 +51,21 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
   return wrong;
 }
 
+// Starts an all-reduce.
+inline tutti_status_t start_all_reduce(const void* send_buffer, void* recv_buffer, uint64_t count,
+                                       tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
+                                       tutti_request_t** request) {
+  tutti_call_t call{};
+  call.struct_size = sizeof call;
+  call.collective = TUTTI_ALL_REDUCE;
+  call.datatype = datatype;
+  call.op = op;
+  call.send_buffer = send_buffer;
+  call.recv_buffer = recv_buffer;
+  call.count = count;
+  return tutti_start(comm, &call, request);
+}
+
 // The ranks of one communicator, all in this process, by rank; null where one could not join.
 inline std::vector<tutti_comm_t*> make_ranks(int nranks, const char* transport) {
   std::vector<tutti_comm_t*> comms(nranks);

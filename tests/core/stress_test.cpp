@@ -62,8 +62,7 @@ class End {
     Started& call = started_.emplace_back(Started{Values(rank_, calls_++)});
     auto& elements = call.values.elements;
     auto* data = elements.data();
-    tutti_status_t status = tutti_all_reduce_start(data, data, elements.size(), TUTTI_INT64, TUTTI_SUM, comm_, nullptr,
-                                                   &call.request);
+    tutti_status_t status = start_all_reduce(data, data, elements.size(), TUTTI_INT64, TUTTI_SUM, comm_, &call.request);
     if (status == TUTTI_SUCCESS) return "";
     started_.pop_back();
     return tutti_last_error(comm_);

@@ -56,6 +56,7 @@ class Rank {
     return {shared.memory->id, 0};
   }
 
+  int rank() const { return rank_; }
   Transport& transport() { return *transport_; }
   Link& link(int peer) { return *links_[peer]; }
   Peers& peers() { return peers_; }

@@ -1,93 +1,154 @@
-// Runs every algorithm's Programs with real ranks and compares with a plain loop.
+// Runs every algorithm's Programs with real ranks and compares with plain loops.
 #include <catch2/catch.hpp>
 
-#include "executor/all_reduce.h"
+#include "executor/collective.h"
 
 namespace tutti::test {
 namespace {
 
-// Several calls back to back with different data.
-void run_case(Ranks& ranks, const Plan& plan, const Case& which) {
-  constexpr int kCalls = 4;
-  const PlanShape& shape = plan.shape();
-  auto statuses = ranks.each([&](int rank) -> Status {
-    std::vector<Program> programs = programs_of(plan, rank);
-    Buffers buffers(ranks[rank], which.count, which.shares(rank));
-    for (int number = 0; number < kCalls; ++number) {
-      buffers.fill(rank, number, which.in_place);
-      Call call = call_on(buffers, shape, which, number);
-      TUTTI_TRY(ranks[rank].run(programs, call));
-      std::string wrong = compare(buffers.out, shape.nranks, which.count, number);
-      if (!buffers.guard_intact()) wrong = "bytes behind the result were written";
-      if (!wrong.empty()) return error(Code::kInternal, "rank {}, call {}: {}", rank, number, wrong);
-    }
-    return {};
-  });
+constexpr uint64_t kSeed = 20261121;
+
+void check_all_ok(const std::vector<Status>& statuses) {
   for (const Status& status : statuses) CHECK(status.message() == "");
 }
 
-void run_algorithm(const std::string& name, const Fabric& over, int nranks, int slots, uint64_t slice_bytes) {
-  Plan plan = plan_for(name, nranks, slice_bytes);
-  const PlanShape& shape = plan.shape();
-  StreamLayout layout{.nranks = nranks, .channels = shape.channels, .slots = slots, .slot_bytes = shape.slice_bytes};
-  Ranks ranks(layout, over.make);
-  for (uint64_t count :
-       {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{17}, uint64_t{1000}, uint64_t{4099}, uint64_t{20011}}) {
-    for (bool in_place : {false, true}) {
-      for (Memory memory : {Memory::kOrdinary, Memory::kShared, Memory::kMixed}) {
-        INFO(name << " over " << over.name << ", " << nranks << " ranks, " << slots << " slots, count " << count
-                  << (in_place ? ", in place" : "") << ", memory " << static_cast<int>(memory));
-        run_case(ranks, plan, {.count = count, .in_place = in_place, .memory = memory});
+// Calls of every algorithm, `rounds` times, mixed with each other on the same streams.
+void run_every_algorithm(uint64_t seed, const std::string& over, int nranks, int slots, int rounds) {
+  Chance chance(seed);
+  std::vector<Case> cases;
+  for (int round = 0; round < rounds; ++round) {
+    for (const Algorithm* algorithm : algorithms()) {
+      cases.push_back(draw_case(chance, *algorithm, nranks, false));
+      if (with_counts(*algorithm) != algorithm->collective) {
+        cases.push_back(draw_case(chance, *algorithm, nranks, true));
       }
     }
   }
+  INFO("seed " << seed << ", over " << over << ", " << nranks << " ranks, " << slots << " slots");
+  Ranks ranks({.nranks = nranks, .channels = kMostChannels, .slots = slots, .slot_bytes = kMostSliceBytes},
+              fabric(over).make);
+  check_all_ok(run_calls(ranks, cases));
+}
+
+struct Serves {
+  Collective collective;
+  const char* algorithm;
+  int root;
+};
+
+Case two_ranks(Collective collective, const char* algorithm, uint64_t slice_bytes, uint64_t count) {
+  return {.algorithm = find_algorithm(collective, algorithm),
+          .collective = collective,
+          .slice_bytes = slice_bytes,
+          .count = count};
 }
 
 }  // namespace
 
-TEST_CASE("every algorithm gives the sum on every rank over loopback") {
-  for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3, 4, 5, 7, 8}) {
-      run_algorithm(std::string(algorithm->name), fabric("loopback"), nranks, 4, 1024);
-    }
-  }
+TEST_CASE("every algorithm of every collective gives each rank its result over loopback") {
+  for (int nranks : {1, 2, 3, 4, 5, 7, 8}) run_every_algorithm(kSeed + nranks, "loopback", nranks, 4, 30);
 }
 
 TEST_CASE("two slots per stream are enough for every algorithm") {
+  for (int nranks : {2, 3, 6}) run_every_algorithm(kSeed + 10 + nranks, "loopback", nranks, 2, 30);
+}
+
+TEST_CASE("every algorithm of every collective gives each rank its result over shared memory") {
+  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 20 + nranks, "shm", nranks, 4, 40);
+}
+
+TEST_CASE("every algorithm of every collective gives each rank its result over TCP") {
+  for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 30 + nranks, "tcp", nranks, 4, 20);
+}
+
+TEST_CASE("nobody leaves a barrier before all have entered it") {
+  constexpr int kRanks = 5, kCalls = 40;
+  const std::string over = GENERATE("loopback", "shm", "tcp");
   for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3, 6}) run_algorithm(std::string(algorithm->name), fabric("loopback"), nranks, 2, 256);
+    if (algorithm->collective != TUTTI_BARRIER) continue;
+    INFO(algorithm->name << " over " << over);
+    Plan plan = plan_for({.algorithm = algorithm, .collective = TUTTI_BARRIER, .nranks = kRanks});
+    Ranks ranks({.nranks = kRanks, .channels = 1, .slots = 2, .slot_bytes = 1024}, fabric(over).make);
+    std::atomic<int> entered{0};
+    check_all_ok(ranks.each([&](int rank) -> Status {
+      Call call{.shape = &plan.shape()};
+      for (int number = 0; number < kCalls; ++number) {
+        if (number % kRanks == rank) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++entered;
+        call.signature = 1 + static_cast<uint64_t>(number);
+        TUTTI_TRY(ranks[rank].run(programs_of(plan, rank), call));
+        int seen = entered;
+        if (seen >= (number + 1) * kRanks) continue;
+        return error(Code::kInternal, "rank {} left barrier {} when only {} had entered", rank, number, seen);
+      }
+      return {};
+    }));
   }
 }
 
-TEST_CASE("every algorithm gives the sum on every rank over shared memory") {
-  for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3, 4}) run_algorithm(std::string(algorithm->name), fabric("shm"), nranks, 4, 4096);
-  }
-}
-
-TEST_CASE("every algorithm gives the sum on every rank over TCP") {
-  for (const Algorithm* algorithm : algorithms()) {
-    for (int nranks : {2, 3}) run_algorithm(std::string(algorithm->name), fabric("tcp"), nranks, 4, 4096);
+TEST_CASE("both ends of a block must name the same count: the error names both, and nothing else is written") {
+  constexpr uint64_t kSliceBytes = 1024;  // 256 elements
+  constexpr int kRanks = 3, kFrom = 2, kTo = 1;
+  const std::string over = GENERATE("loopback", "shm", "tcp");
+  const Memory memory = GENERATE(Memory::kOrdinary, Memory::kShared);
+  const int channels = GENERATE(1, 2);
+  const auto [collective, algorithm, root] = GENERATE(
+      Serves{TUTTI_ALL_TO_ALL_V, "direct", -1}, Serves{TUTTI_ALL_TO_ALL_V, "pairwise", -1},
+      Serves{TUTTI_GATHER_V, "direct", kTo}, Serves{TUTTI_GATHER_V, "sequential", kTo},
+      Serves{TUTTI_SCATTER_V, "direct", kFrom}, Serves{TUTTI_SCATTER_V, "sequential", kFrom});
+  const Case which{.algorithm = find_algorithm(collective, algorithm),
+                   .collective = collective,
+                   .nranks = kRanks,
+                   .root = root,
+                   .channels = channels,
+                   .slice_bytes = kSliceBytes,
+                   .counts = std::vector<uint64_t>(kRanks * kRanks, 400),
+                   .memory = memory};
+  const Plan plan = plan_for(which);
+  struct Counts {
+    uint64_t sent, expected;
+  };
+  for (Counts counts : {Counts{5, 7}, {9, 5}, {9, 30}, {100, 101}, {255, 256}, {256, 257}, {257, 256}, {513, 512},
+                        {300, 1000}, {1000, 300}, {0, 1}, {1, 0}, {0, 1000}, {1000, 0}}) {
+    INFO(which.text() << " over " << over << ": " << counts.sent << " and " << counts.expected);
+    std::vector<Case> cases(kRanks, which);
+    cases[kFrom].counts[kFrom * kRanks + kTo] = counts.sent;
+    cases[kTo].counts[kFrom * kRanks + kTo] = counts.expected;
+    Ranks ranks({.nranks = kRanks, .channels = channels, .slots = 4, .slot_bytes = kSliceBytes}, fabric(over).make);
+    std::vector<std::unique_ptr<Buffers>> buffers;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      buffers.push_back(std::make_unique<Buffers>(ranks[rank], room_for(cases[rank])));
+    }
+    auto statuses = ranks.each([&](int rank) {
+      Status status = run_call(ranks[rank], plan, programs_of(plan, rank), *buffers[rank], cases[rank], 0);
+      if (!status.ok()) ranks[rank].abort();
+      return status;
+    });
+    const Status& found = statuses[kTo];
+    CHECK(found.code() == Code::kInvalidUsage);
+    CHECK(found.place().peer == kFrom);
+    CHECK(found.message().find(fmt::format("sends {} elements", counts.sent)) != std::string_view::npos);
+    CHECK(found.message().find(fmt::format("expects {};", counts.expected)) != std::string_view::npos);
+    for (const Status& status : statuses) {
+      INFO(status.message());
+      CHECK(status.code() != Code::kSystem);  // wrote beside its result
+      CHECK(status.code() != Code::kTimeout);
+    }
   }
 }
 
 TEST_CASE("a rank that waits for a message learns that the sender's end is gone") {
   const std::string over = GENERATE("loopback", "shm", "tcp");
   INFO(over);
-  Plan plan = plan_for("direct_one_shot", 2, 1024);
-  const PlanShape& shape = plan.shape();
-  REQUIRE(shape.channels == 1);
-  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = shape.slice_bytes}, fabric(over).make);
+  const Case which = two_ranks(TUTTI_ALL_REDUCE, "direct_one_shot", 1024, 1);
+  Plan plan = plan_for(which);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = which.slice_bytes}, fabric(over).make);
+  Buffers buffers(ranks[0], room_for(which));
   std::thread leaves([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ranks.remove(1);
   });
-  int32_t value = 1;
-  auto* bytes = reinterpret_cast<std::byte*>(&value);
-  Call call{.shape = &shape, .datatype = TUTTI_INT32, .input = bytes, .output = bytes, .size_bytes = sizeof value};
-  call.partition = Partition(1, sizeof value, 1, shape.chunks, shape.slice_bytes);
-  call.signature = 1;
-  Status status = ranks[0].run({lower(plan.part(0, 0))}, call);
+  Status status = run_call(ranks[0], plan, programs_of(plan, 0), buffers, which, 0);
   leaves.join();
   CHECK(status.code() == Code::kRemote);
   CHECK(status.place().peer == 1);
@@ -96,72 +157,74 @@ TEST_CASE("a rank that waits for a message learns that the sender's end is gone"
 TEST_CASE("memory whose lender has given the call up is not trusted") {
   const std::string over = GENERATE("loopback", "shm");
   INFO(over);
-  Plan plan = plan_for("direct_one_shot", 2, 8192);
-  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = plan.shape().slice_bytes}, fabric(over).make);
-  const Case which{.count = 1000};
-  Buffers mine(ranks[0], which.count, false), lent(ranks[1], which.count, true);
+  Case which = two_ranks(TUTTI_ALL_REDUCE, "direct_one_shot", 8192, 1000);
+  which.memory = Memory::kMixed;
+  Plan plan = plan_for(which);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = which.slice_bytes}, fabric(over).make);
+  Buffers lent(ranks[0], which.count), other(ranks[1], which.count);
   auto run = [&](int rank, int number, int timeout_ms) {
-    Buffers& buffers = rank == 0 ? mine : lent;
-    buffers.fill(rank, number, false);
-    Call call = call_on(buffers, plan.shape(), which, number);
-    call.options.pull_min_bytes = UINT64_MAX;  // rank 0 lends nothing, so it needs nothing from rank 1 but its input
-    return ranks[rank].run(programs_of(plan, rank), call, timeout_ms);
+    Buffers& buffers = rank == 0 ? lent : other;
+    buffers.fill(which, rank, static_cast<uint64_t>(number));
+    BoundCall bound(buffers, plan.shape(), which, rank, number);
+    bound.call.options.pull_min_bytes = UINT64_MAX;  // rank 1 lends nothing, so it needs nothing but rank 0's input
+    return ranks[rank].run(programs_of(plan, rank), bound.call, timeout_ms);
   };
   for (const Status& status : ranks.each([&](int rank) { return run(rank, 0, kPatienceMs); })) CHECK(status.ok());
-  CHECK(run(1, 1, 50).code() == Code::kTimeout);
-  ranks[1].abort();
-  lent.fill(1, 99, false);  // by the caller, who has the memory back
-  Status status = run(0, 1, kPatienceMs);
+  CHECK(run(0, 1, 50).code() == Code::kTimeout);
+  ranks[0].abort();
+  lent.fill(which, 0, 99);  // by the caller, who has the memory back
+  Status status = run(1, 1, kPatienceMs);
   CHECK(status.code() == Code::kRemote);
-  CHECK(status.place().peer == 1);
+  CHECK(status.place().peer == 0);
 }
 
 TEST_CASE("malformed messages are errors, and what they point at is not touched") {
-  constexpr uint64_t kSignature = 7, kPiece = 4000, kNumber = 1;
+  constexpr uint64_t kPiece = 4000, kNumber = 1;
   StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
   const uint64_t end = layout.arena_bytes();
   const Message bad[] = {
-      {.kind = MessageKind::kSignal, .size_bytes = kPiece},
-      {.kind = MessageKind::kSlot, .size_bytes = kPiece - 4},
-      {.kind = MessageKind::kSlot, .size_bytes = 1 << 20},
-      {.kind = MessageKind::kDirect, .size_bytes = kPiece},
-      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}},
-      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}},
-      {.kind = static_cast<MessageKind>(9), .size_bytes = kPiece},
+      {.kind = MessageKind::kSignal, .size_bytes = kPiece, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kSlot, .size_bytes = kPiece - 4, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kSlot, .size_bytes = 1 << 20, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kSlot, .size_bytes = kPiece, .chunk_bytes = kPiece + 4},
+      {.kind = MessageKind::kDirect, .size_bytes = kPiece, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}, .chunk_bytes = kPiece},
+      {.kind = static_cast<MessageKind>(9), .size_bytes = kPiece, .chunk_bytes = kPiece},
   };
+  const Case which = two_ranks(TUTTI_ALL_REDUCE, "direct_one_shot", layout.slot_bytes, kPiece / sizeof(int32_t));
   for (const Message& message : bad) {
-    INFO("kind " << static_cast<int>(message.kind) << ", " << message.size_bytes << " bytes");
-    Plan plan = plan_for("direct_one_shot", 2, layout.slot_bytes);
+    INFO("kind " << static_cast<int>(message.kind) << ", " << message.size_bytes << " of " << message.chunk_bytes
+                 << " bytes");
+    Plan plan = plan_for(which);
     Ranks ranks(layout, fabric("shm").make);
-    const Case which{.count = kPiece / sizeof(int32_t)};
-    Buffers buffers(ranks[0], which.count, false);
-    buffers.fill(0, 0, false);
+    Buffers buffers(ranks[0], which.count);
+    buffers.fill(which, 0, 0);
+    BoundCall bound(buffers, plan.shape(), which, 0, 0);
     Link& link = ranks[1].link(0);
-    Line line = encode(message, kNumber, kSignature, &message);
+    Line line = encode(message, kNumber, bound.call.signature, &message);
     REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, line).ok());
-    Call call = call_on(buffers, plan.shape(), which, 0);
-    call.signature = kSignature;
-    CHECK(ranks[0].run(programs_of(plan, 0), call).code() == Code::kRemote);
-    CHECK(buffers.guard_intact());
+    CHECK(ranks[0].run(programs_of(plan, 0), bound.call).code() == Code::kRemote);
+    CHECK(buffers.rest_untouched());
   }
 }
 
 TEST_CASE("a result is not stored where a peer's output cannot be") {
   StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
+  const Case which = two_ranks(TUTTI_ALL_REDUCE, "direct_two_shot", layout.slot_bytes, 1000);
   for (uint64_t offset : {UINT64_MAX - 63, layout.arena_bytes() - 64, layout.arena_bytes() + 64}) {
     INFO("offset " << offset);
-    Plan plan = plan_for("direct_two_shot", 2, layout.slot_bytes);
+    Plan plan = plan_for(which);
     Ranks ranks(layout, fabric("shm").make);
-    const Case which{.count = 1000};
-    Buffers buffers(ranks[0], which.count, false);
-    buffers.fill(0, 0, false);
+    Buffers buffers(ranks[0], which.count);
+    buffers.fill(which, 0, 0);
+    BoundCall bound(buffers, plan.shape(), which, 0, 0);
     Link& link = ranks[1].link(0);
-    Call call = call_on(buffers, plan.shape(), which, 0);
-    uint64_t piece = call.partition.piece(0, 0, 0).size_bytes;
-    Message message{.kind = MessageKind::kSlot, .size_bytes = piece, .output = {1, offset}};
-    Line line = encode(message, 1, call.signature, &message);
+    uint64_t piece = bound.call.partition.slice_bytes(0, 0, 0);
+    Message message{.kind = MessageKind::kSlot, .size_bytes = piece, .output = {1, offset}, .chunk_bytes = piece};
+    Line line = encode(message, 1, bound.call.signature, &message);
     REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, line).ok());
-    CHECK(ranks[0].run(programs_of(plan, 0), call, 50).code() == Code::kTimeout);  // rank 1 sends nothing more
+    CHECK(ranks[0].run(programs_of(plan, 0), bound.call, 50).code() == Code::kTimeout);  // rank 1 sends nothing more
     const auto* slot = reinterpret_cast<const Line*>(ranks[1].arena() + layout.line_offset(0, 0, 1));
     CHECK(decode(*slot).kind != MessageKind::kDirect);  // the result has come in another way
   }

@@ -55,8 +55,18 @@ void fill_with_values(std::span<std::byte> bytes, Datatype datatype, std::mt1993
     case TUTTI_FLOAT64: return put<double>(bytes, real);
     case TUTTI_FLOAT16: return put<uint16_t>(bytes, [&] { return ops::Float16::store(static_cast<float>(real())); });
     case TUTTI_BFLOAT16: return put<uint16_t>(bytes, [&] { return ops::Bfloat16::store(static_cast<float>(real())); });
+    case TUTTI_FLOAT8_E4M3:
+      return put<uint8_t>(bytes, [&] { return ops::Float8E4m3::store(static_cast<float>(real())); });
+    case TUTTI_FLOAT8_E5M2:
+      return put<uint8_t>(bytes, [&] { return ops::Float8E5m2::store(static_cast<float>(real())); });
     default: return put<uint8_t>(bytes, [&] { return static_cast<uint8_t>(random()); });
   }
+}
+
+std::vector<ReduceOp> ops_of(Datatype datatype) {
+  std::vector<ReduceOp> ops(std::begin(kOps), std::end(kOps));
+  if (is_integer(datatype)) ops.insert(ops.end(), std::begin(kBitwiseOps), std::end(kBitwiseOps));
+  return ops;
 }
 
 std::string describe(const ReduceArgs& args) {

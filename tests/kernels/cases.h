@@ -13,9 +13,14 @@
 
 namespace tutti {
 
-constexpr Datatype kDatatypes[] = {TUTTI_INT8,   TUTTI_UINT8,   TUTTI_INT32,   TUTTI_UINT32,  TUTTI_INT64,
-                                   TUTTI_UINT64, TUTTI_FLOAT16, TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_BFLOAT16};
-constexpr ReduceOp kOps[] = {TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN, TUTTI_AVG};
+constexpr Datatype kDatatypes[] = {TUTTI_INT8,    TUTTI_UINT8,    TUTTI_INT32,       TUTTI_UINT32,
+                                   TUTTI_INT64,   TUTTI_UINT64,   TUTTI_FLOAT16,     TUTTI_FLOAT32,
+                                   TUTTI_FLOAT64, TUTTI_BFLOAT16, TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2};
+constexpr ReduceOp kOps[] = {TUTTI_SUM, TUTTI_PROD, TUTTI_MAX, TUTTI_MIN, TUTTI_AVG};  // defined for all types
+constexpr ReduceOp kBitwiseOps[] = {TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR};
+
+// Those that this type has.
+std::vector<ReduceOp> ops_of(Datatype datatype);
 
 // Calls `body` once per instruction set that is compiled in and that this processor has, with that set in use.
 void for_each_target(const std::function<void()>& body);

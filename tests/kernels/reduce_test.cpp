@@ -95,7 +95,7 @@ uint32_t some_divisor(ReduceOp op, size_t sources, std::mt19937_64& random) {
 }
 
 void check_all_operations(const Sources& sources, Datatype datatype, uint64_t count, std::mt19937_64& random) {
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of(datatype)) {
     for (const size_t k : kSourceCounts) {
       check_everywhere({.datatype = datatype,
                         .op = op,
