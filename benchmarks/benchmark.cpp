@@ -66,6 +66,7 @@ class Benchmark {
     std::unique_ptr<JsonFile> json;
     if (comm_.rank() == 0 && !options_.json_file.empty()) json = std::make_unique<JsonFile>(options_.json_file);
     check_root();
+    check_algorithm();
     run_.ranks = comm_.introduce();
     print(header_text(run_));
     if (collective_.has_data()) {
@@ -86,6 +87,17 @@ class Benchmark {
     throw std::runtime_error(fmt::format("--root {}: the ranks are 0 to {}", *options_.root, comm_.size() - 1));
   }
 
+  // The library takes a wish for an algorithm as one for the collectives that have it.
+  void check_algorithm() {
+    if (options_.algorithm.empty() || comm_.size() == 1) return;
+    std::vector<uint64_t> counts(static_cast<size_t>(comm_.size()));
+    tutti_call_t call = call_of({});
+    call.send_counts = call.recv_counts = counts.data();
+    if (options_.algorithm == comm_.plan_info(call).algorithm) return;
+    throw std::runtime_error(fmt::format("{0} has no algorithm {1}; `tutti plan {0} --explain` names those it has",
+                                         collective_.name, options_.algorithm));
+  }
+
   std::vector<Subject> subjects() const {
     std::vector<std::optional<tutti_op_t>> ops(1);
     std::vector<std::optional<int>> roots(1);
@@ -96,6 +108,7 @@ class Benchmark {
     std::vector<Subject> subjects;
     for (tutti_datatype_t datatype : options_.datatypes) {
       for (auto op : ops) {
+        if (op && !info(*op).takes(info(datatype))) continue;
         for (auto root : roots) subjects.push_back({datatype, op, root});
       }
     }
@@ -153,11 +166,6 @@ class Benchmark {
   // A row of what will run.
   Row planned_row(const tutti_call_t& call) {
     tutti_plan_info_t plan = comm_.plan_info(call);
-    bool is_other = !options_.algorithm.empty() && options_.algorithm != plan.algorithm;
-    if (is_other && comm_.size() > 1) {
-      throw std::runtime_error(fmt::format("{0} has no algorithm {1}; `tutti plan {0} --explain` names those it has",
-                                           collective_.name, options_.algorithm));
-    }
     Row row;
     row.algorithm = plan.algorithm;
     row.transport = plan.transport;

@@ -20,7 +20,11 @@ constexpr std::array kDatatypes = {
     DatatypeInfo{TUTTI_FLOAT32, "float", "float32", 4, true, true, 1 << 24, 120},
     DatatypeInfo{TUTTI_FLOAT64, "double", "float64", 8, true, true, int64_t{1} << 53, 1000},
     DatatypeInfo{TUTTI_BFLOAT16, "bfloat16", "bf16", 2, true, true, 1 << 8, 120, 8},
+    DatatypeInfo{TUTTI_FLOAT8_E4M3, "f8e4m3", "float8_e4m3", 1, true, true, 1 << 4, 6, 4},
+    DatatypeInfo{TUTTI_FLOAT8_E5M2, "f8e5m2", "float8_e5m2", 1, true, true, 1 << 3, 14, 5},
 };
+
+constexpr bool kOfIntegers = true;
 
 constexpr std::array kOps = {
     OpInfo{TUTTI_SUM, "sum"},
@@ -28,6 +32,9 @@ constexpr std::array kOps = {
     OpInfo{TUTTI_MAX, "max", [](int64_t a, int64_t b) { return std::max(a, b); }},
     OpInfo{TUTTI_MIN, "min", [](int64_t a, int64_t b) { return std::min(a, b); }},
     OpInfo{TUTTI_AVG, "avg"},
+    OpInfo{TUTTI_BAND, "band", [](int64_t a, int64_t b) { return a & b; }, kOfIntegers},
+    OpInfo{TUTTI_BOR, "bor", [](int64_t a, int64_t b) { return a | b; }, kOfIntegers},
+    OpInfo{TUTTI_BXOR, "bxor", [](int64_t a, int64_t b) { return a ^ b; }, kOfIntegers},
 };
 
 // Of a finite value within the range of a float type of 8 or 16 bits, subnormals included.

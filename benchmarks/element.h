@@ -25,8 +25,11 @@ struct DatatypeInfo {
 struct OpInfo {
   tutti_op_t op;
   std::string_view name;
-  // Of operations whose result is one of the values that any two have: no order of them rounds or overflows.
+  // Of operations that neither round nor overflow.
   int64_t (*combine)(int64_t a, int64_t b) = nullptr;
+  bool of_integers = false;  // only
+
+  bool takes(const DatatypeInfo& type) const { return !(of_integers && type.is_float); }
 };
 
 std::span<const DatatypeInfo> datatypes();

@@ -14,8 +14,9 @@ namespace tutti::bench {
 
 // Position i belongs to class(i), a hash of i and the seed; rank r holds inputs[class + r] there (cyclically), and the
 // result is results[class]. Sums and averages use integers whose partial sums are exact in the type, products powers of
-// two (with signs), minima and maxima the whole exact range, and copies all bits. So a wrong order, a lost or doubled contribution, data of
-// another position and data of another call are all seen, and `wrong` is a count of unequal bits without any tolerance.
+// two (with signs), minima, maxima and bitwise operations the whole exact range, and copies all bits. So a wrong order,
+// a lost or doubled contribution, data of another position and data of another call are all seen, and `wrong` is a
+// count of unequal bits without any tolerance.
 class Pattern {
  public:
   // Without an operation: for collectives that copy.

@@ -20,8 +20,9 @@ namespace {
 // Of every collective; then those of one with data, and examples.
 constexpr const char* kFooter =
     "Without --ranks it uses the ranks of the launcher that started it (tutti run, mpirun, mpiexec, srun, torchrun).\n"
-    "Time is the mean over the timed calls, joined over the ranks (-a). The exit status is 0 only when all results are\n"
-    "right. A host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
+    "Time is the mean over the timed calls, joined over the ranks (-a).\n"
+    "The exit status is 0 only when all results are right.\n"
+    "A host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
     "TUTTI_CALIBRATION=off: not at all).\n";
 constexpr const char* kDataFooter =
     "A row's size is that of {}; algbw is size per time, busbw = algbw * {}.\n"
@@ -74,6 +75,17 @@ std::vector<tutti_op_t> parse_ops(const std::string& text) {
   return all;
 }
 
+// Of "all" those are left out that do not go together.
+void check_takes(const bench::Options& options) {
+  for (tutti_datatype_t datatype : options.datatypes) {
+    for (tutti_op_t op : options.ops) {
+      if (bench::info(op).takes(bench::info(datatype))) return;
+    }
+  }
+  fail(kUsageError, "-o {} is an operation of integers, and {} is none; name another with -d",
+       bench::info(options.ops.front()).name, bench::info(options.datatypes.front()).name);
+}
+
 std::optional<int> parse_root(const std::string& text) {
   if (text == "all") return std::nullopt;
   int root = 0;
@@ -112,6 +124,7 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
   options.datatypes = parse_datatypes(flags.datatype);
   options.ops = parse_ops(flags.op);
   options.root = parse_root(flags.root);
+  check_takes(options);
   options.memory = flags.memory == "tutti" ? bench::MemoryKind::kTutti : bench::MemoryKind::kMalloc;
   options.in_place = flags.placement != "out";
   options.out_of_place = flags.placement != "in";
@@ -195,7 +208,7 @@ void add_library_flags(CLI::App* command, BenchFlags& flags) {
       ->option_text("NAME");
   command
       ->add_option("--algorithm", flags.options.algorithm,
-                   fmt::format("Run this algorithm instead of the planner's choice (`tutti plan {} --explain` names them)",
+                   fmt::format("Run this algorithm instead of the planner's choice (`tutti plan {} --explain` names all)",
                                bench::info(flags.options.collective).name))
       ->option_text("NAME");
   command->add_flag("--deterministic", flags.options.deterministic,

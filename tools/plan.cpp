@@ -20,7 +20,8 @@ constexpr const char* kFooter =
     "--json`).\n"
     "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if none are "
     "stored.\n"
-    "The size is what `tutti bench` calls so: of the vector, or of all ranks' blocks together; algbw is size per time.\n"
+    "The size is what `tutti bench` calls so: of the vector, or of all ranks' blocks together; algbw is size per "
+    "time.\n"
     "\n"
     "Examples:\n"
     "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"
@@ -31,7 +32,7 @@ constexpr const char* kFooter =
 
 struct PlanFlags {
   std::string collective = "all_reduce";
-  std::string bytes = "1M";
+  std::optional<std::string> bytes;
   int ranks = 0;
   std::string datatype = "float32";
   std::optional<std::string> op;
@@ -77,12 +78,12 @@ int ranks_of(const PlanFlags& flags) {
 // Elements of the vector or of each block. Rounds down as the benchmark does, but not to nothing, and says so.
 uint64_t count_of(const bench::CollectiveInfo& collective, const PlanFlags& flags, tutti_datatype_t datatype) {
   if (!collective.has_data()) return 0;
-  uint64_t bytes = parse_size("--bytes", flags.bytes);
+  uint64_t bytes = parse_size("--bytes", flags.bytes.value_or("1M"));
   if (bytes == 0) return 0;
   int ranks = collective.in_blocks() ? ranks_of(flags) : 1;
   uint64_t count = std::max<uint64_t>(bench::count_of(collective, bytes, datatype, ranks), 1);
   uint64_t planned = count * collective.blocks(ranks) * tutti_datatype_size(datatype);
-  if (planned != bytes) {
+  if (flags.bytes && planned != bytes) {
     std::string per_block = collective.in_blocks() ? fmt::format(" in each of {} blocks", ranks) : "";
     fmt::print(stderr, "tutti plan: {} bytes are no whole number of {}{}; planning for {} bytes\n", bytes,
                bench::info(datatype).alias, per_block, planned);
@@ -144,7 +145,8 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, 65536))
       ->option_text("N");
   command->add_option("-d,--datatype", flags->datatype, "Type of the elements")->option_text("TYPE=float32");
-  command->add_option("-o,--op", flags->op, fmt::format("{}", fmt::join(names_of(bench::ops()), ", ")))->option_text("OP=sum");
+  command->add_option("-o,--op", flags->op, fmt::format("{}", fmt::join(names_of(bench::ops()), ", ")))
+      ->option_text("OP=sum");
   command->add_option("-r,--root", flags->root, "The root, where the collective has one")
       ->check(CLI::NonNegativeNumber)
       ->option_text("RANK=0");
