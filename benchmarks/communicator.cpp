@@ -22,12 +22,13 @@ void require(tutti_status_t status) {
 
 }  // namespace
 
-Communicator::Communicator(const std::string& transport, const std::string& algorithm) {
+Communicator::Communicator(const Options& options) {
   tutti_config_t* raw = nullptr;
   require(tutti_config_create(&raw));
   std::unique_ptr<tutti_config_t, void (*)(tutti_config_t*)> config(raw, tutti_config_destroy);
-  if (!transport.empty()) require(tutti_config_set(raw, "transport", transport.c_str()));
-  if (!algorithm.empty()) require(tutti_config_set(raw, "algorithm", algorithm.c_str()));
+  if (!options.transport.empty()) require(tutti_config_set(raw, "transport", options.transport.c_str()));
+  if (!options.algorithm.empty()) require(tutti_config_set(raw, "algorithm", options.algorithm.c_str()));
+  if (options.deterministic) require(tutti_config_set(raw, "deterministic", "1"));
   require(tutti_comm_init_from_environment(&comm_, raw));
   tutti_comm_rank(comm_, &rank_);
   tutti_comm_size(comm_, &size_);
@@ -43,17 +44,10 @@ void Communicator::fail(tutti_status_t status) const {
   throw std::runtime_error(fmt::format("rank {}: {}", rank_, sentence.empty() ? tutti_status_text(status) : sentence));
 }
 
-tutti_plan_info_t Communicator::plan_info(uint64_t count, tutti_datatype_t datatype, tutti_op_t op) {
-  tutti_call_t call = {};
-  call.struct_size = sizeof call;
-  call.collective = TUTTI_ALL_REDUCE;
-  call.datatype = datatype;
-  call.op = op;
-  call.count = count;
+tutti_plan_info_t Communicator::plan_info(const tutti_call_t& call) {
   tutti_plan_info_t plan = {};
   plan.struct_size = sizeof plan;
-  tutti_status_t status = tutti_comm_plan_info(comm_, &call, &plan);
-  if (status != TUTTI_SUCCESS) fail(status);
+  check(tutti_comm_plan_info(comm_, &call, &plan));
   return plan;
 }
 
@@ -87,8 +81,7 @@ std::vector<RankInfo> Communicator::introduce() {
 }
 
 void Communicator::finish() {
-  tutti_status_t status = tutti_comm_finalize(comm_);
-  if (status != TUTTI_SUCCESS) fail(status);
+  check(tutti_comm_finalize(comm_));
   finished_ = true;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "collective.h"
+#include "options.h"
 #include "tutti/tutti.h"
 #include "tutti/tutti_topology.h"
 
@@ -17,8 +19,8 @@ struct RankInfo {
 
 class Communicator {
  public:
-  // Joins the launcher's ranks. Options that are "" are the environment's.
-  Communicator(const std::string& transport, const std::string& algorithm);
+  // Joins the launcher's ranks. What `options` leaves open is the environment's.
+  explicit Communicator(const Options& options);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   // Without finish() before, aborts: the other ranks are not to wait for one that failed.
@@ -27,22 +29,26 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  void all_reduce(const void* send, void* recv, uint64_t count, tutti_datatype_t datatype, tutti_op_t op) {
-    tutti_status_t status = tutti_all_reduce(send, recv, count, datatype, op, comm_, nullptr);
-    if (status != TUTTI_SUCCESS) [[unlikely]] fail(status);
-  }
-  tutti_plan_info_t plan_info(uint64_t count, tutti_datatype_t datatype, tutti_op_t op);
+  void run(const tutti_call_t& call) { check(bench::run(call, comm_)); }
+  tutti_plan_info_t plan_info(const tutti_call_t& call);
 
   // The same on all ranks afterwards.
   int64_t agree(int64_t value, tutti_op_t op);
   double agree(double value, tutti_op_t op);
-  void barrier() { agree(int64_t{0}, TUTTI_SUM); }
+  // Returns when all ranks have called it; not by tutti_barrier(), which may be what is measured.
+  void meet() { agree(int64_t{0}, TUTTI_SUM); }
   // Who the ranks are, by rank.
   std::vector<RankInfo> introduce();
 
   void finish();
 
  private:
+  void all_reduce(const void* send, void* recv, uint64_t count, tutti_datatype_t datatype, tutti_op_t op) {
+    check(tutti_all_reduce(send, recv, count, datatype, op, comm_, nullptr));
+  }
+  void check(tutti_status_t status) const {
+    if (status != TUTTI_SUCCESS) [[unlikely]] fail(status);
+  }
   [[noreturn]] void fail(tutti_status_t status) const;
 
   tutti_comm_t* comm_ = nullptr;

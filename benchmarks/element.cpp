@@ -16,41 +16,46 @@ constexpr std::array kDatatypes = {
     DatatypeInfo{TUTTI_UINT32, "uint32", "u32", 4, false, false, (int64_t{1} << 32) - 1, 31},
     DatatypeInfo{TUTTI_INT64, "int64", "i64", 8, false, true, int64_t{1} << 62, 62},
     DatatypeInfo{TUTTI_UINT64, "uint64", "u64", 8, false, false, int64_t{1} << 62, 62},
-    DatatypeInfo{TUTTI_FLOAT16, "half", "float16", 2, true, true, 1 << 11, 14},
+    DatatypeInfo{TUTTI_FLOAT16, "half", "float16", 2, true, true, 1 << 11, 14, 5},
     DatatypeInfo{TUTTI_FLOAT32, "float", "float32", 4, true, true, 1 << 24, 120},
     DatatypeInfo{TUTTI_FLOAT64, "double", "float64", 8, true, true, int64_t{1} << 53, 1000},
-    DatatypeInfo{TUTTI_BFLOAT16, "bfloat16", "bf16", 2, true, true, 1 << 8, 120},
+    DatatypeInfo{TUTTI_BFLOAT16, "bfloat16", "bf16", 2, true, true, 1 << 8, 120, 8},
+    DatatypeInfo{TUTTI_FLOAT8_E4M3, "f8e4m3", "float8_e4m3", 1, true, true, 1 << 4, 6, 4},
+    DatatypeInfo{TUTTI_FLOAT8_E5M2, "f8e5m2", "float8_e5m2", 1, true, true, 1 << 3, 14, 5},
 };
+
+constexpr bool kOfIntegers = true;
 
 constexpr std::array kOps = {
-    OpInfo{TUTTI_SUM, "sum"}, OpInfo{TUTTI_PROD, "prod"}, OpInfo{TUTTI_MAX, "max"},
-    OpInfo{TUTTI_MIN, "min"}, OpInfo{TUTTI_AVG, "avg"},
+    OpInfo{TUTTI_SUM, "sum"},
+    OpInfo{TUTTI_PROD, "prod"},
+    OpInfo{TUTTI_MAX, "max", [](int64_t a, int64_t b) { return std::max(a, b); }},
+    OpInfo{TUTTI_MIN, "min", [](int64_t a, int64_t b) { return std::min(a, b); }},
+    OpInfo{TUTTI_AVG, "avg"},
+    OpInfo{TUTTI_BAND, "band", [](int64_t a, int64_t b) { return a & b; }, kOfIntegers},
+    OpInfo{TUTTI_BOR, "bor", [](int64_t a, int64_t b) { return a | b; }, kOfIntegers},
+    OpInfo{TUTTI_BXOR, "bxor", [](int64_t a, int64_t b) { return a ^ b; }, kOfIntegers},
 };
 
-// Round to nearest, ties to even. NaN is not needed here.
-uint16_t to_bfloat16(float value) {
-  auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-// Of a finite value within float16's range, subnormals included.
-uint16_t to_float16(float value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+// Of a finite value within the range of a float type of 8 or 16 bits, subnormals included.
+Bits to_narrow_float(const DatatypeInfo& type, float value) {
+  int bits = 8 * type.size_bytes, mantissa_bits = bits - 1 - type.exponent_bits;
+  int least_exponent = 2 - (1 << (type.exponent_bits - 1));
+  Bits sign = std::signbit(value) ? Bits{1} << (bits - 1) : 0;
   float magnitude = std::fabs(value);
   if (magnitude == 0) return sign;
-  int exponent = std::max(std::ilogb(magnitude), -14);
-  // The default rounding mode is to nearest even; a mantissa that rounds up to 2048 carries into
-  // the exponent, as it should.
-  auto mantissa = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)));
-  return static_cast<uint16_t>(sign + ((exponent + 14) << 10) + mantissa);
+  int exponent = std::max(std::ilogb(magnitude), least_exponent);
+  // The default rounding mode is to nearest even; a mantissa that rounds up to the next power of two carries into the
+  // exponent, as it should.
+  auto mantissa = static_cast<Bits>(std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent)));
+  return sign + (static_cast<Bits>(exponent - least_exponent) << mantissa_bits) + mantissa;
 }
 
-Bits encode_float(tutti_datatype_t datatype, double value) {
-  switch (datatype) {
-    case TUTTI_FLOAT16: return to_float16(static_cast<float>(value));
-    case TUTTI_BFLOAT16: return to_bfloat16(static_cast<float>(value));
-    case TUTTI_FLOAT32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-    default: return std::bit_cast<uint64_t>(value);
+Bits encode_float(const DatatypeInfo& type, double value) {
+  switch (type.size_bytes) {
+    case 8: return std::bit_cast<uint64_t>(value);
+    case 4: return std::bit_cast<uint32_t>(static_cast<float>(value));
+    default: return to_narrow_float(type, static_cast<float>(value));
   }
 }
 
@@ -68,9 +73,9 @@ const DatatypeInfo& info(tutti_datatype_t datatype) {
   std::abort();
 }
 
-std::string_view name_of(tutti_op_t op) {
+const OpInfo& info(tutti_op_t op) {
   for (const OpInfo& one : kOps) {
-    if (one.op == op) return one.name;
+    if (one.op == op) return one;
   }
   std::abort();
 }
@@ -91,20 +96,21 @@ std::optional<tutti_op_t> op_named(std::string_view name) {
 
 Bits encode(tutti_datatype_t datatype, int64_t value) {
   const DatatypeInfo& type = info(datatype);
-  if (type.is_float) return encode_float(datatype, static_cast<double>(value));
+  if (type.is_float) return encode_float(type, static_cast<double>(value));
   return low_bytes(static_cast<uint64_t>(value), type.size_bytes);
 }
 
 Bits encode_power_of_two(tutti_datatype_t datatype, int exponent, bool negative) {
+  const DatatypeInfo& type = info(datatype);
   double value = std::ldexp(negative ? -1.0 : 1.0, exponent);
-  if (info(datatype).is_float) return encode_float(datatype, value);
-  return encode(datatype, static_cast<int64_t>(value));
+  return type.is_float ? encode_float(type, value) : encode(datatype, static_cast<int64_t>(value));
 }
 
 Bits encode_quotient(tutti_datatype_t datatype, int64_t sum, int divisor) {
-  if (!info(datatype).is_float) return encode(datatype, sum / divisor);
-  if (datatype == TUTTI_FLOAT64) return encode_float(datatype, static_cast<double>(sum) / divisor);
-  return encode_float(datatype, static_cast<float>(sum) / static_cast<float>(divisor));
+  const DatatypeInfo& type = info(datatype);
+  if (!type.is_float) return encode(datatype, sum / divisor);
+  if (type.size_bytes == 8) return encode_float(type, static_cast<double>(sum) / divisor);
+  return encode_float(type, static_cast<float>(sum) / static_cast<float>(divisor));
 }
 
 }  // namespace tutti::bench

@@ -21,10 +21,12 @@ Json placement_json(const std::optional<Placement>& placement) {
 }
 
 Json row_json(const Row& row) {
+  const Subject& subject = row.subject;
   return {{"size_bytes", row.size_bytes},
           {"count", row.count},
-          {"type", info(row.datatype).name},
-          {"op", name_of(row.op)},
+          {"type", subject.datatype ? Json(info(*subject.datatype).name) : Json(nullptr)},
+          {"op", subject.op ? Json(info(*subject.op).name) : Json(nullptr)},
+          {"root", subject.root ? Json(*subject.root) : Json(nullptr)},
           {"algorithm", row.algorithm},
           {"transport", row.transport},
           {"channels", row.channels},
@@ -44,10 +46,11 @@ std::string json_text(const Run& run) {
   for (const Row& row : run.rows) rows.push_back(row_json(row));
   Json json = {
       {"version", fmt::format("{}.{}.{}", TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH)},
-      {"collective", "all_reduce"},
+      {"collective", info(run.options.collective).name},
       {"ranks", ranks},
       {"memory", run.options.memory == MemoryKind::kMalloc ? "malloc" : "tutti"},
       {"blocking", run.options.blocking},
+      {"deterministic", run.options.deterministic},
       {"average", static_cast<int>(run.options.average)},
       {"results", rows},
       {"out_of_bounds", run.summary.out_of_bounds},

@@ -20,17 +20,13 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-void run(Communicator& comm, const Call& call) {
-  comm.all_reduce(call.send, call.recv, call.count, call.datatype, call.op);
-}
-
 // The time of the slowest rank's later warm-up calls; the first one also prepares the call. 0 without warm-up.
-double warm_up(Communicator& comm, const Call& call, const Options& options) {
+double warm_up(Communicator& comm, const tutti_call_t& call, const Options& options) {
   double estimate_s = 0;
   auto start = Clock::now();
   for (int i = 0; i < options.warmup; ++i) {
     auto before = Clock::now();
-    run(comm, call);
+    comm.run(call);
     estimate_s = seconds_between(before, Clock::now());
     bool long_enough = seconds_between(start, Clock::now()) > options.seconds;
     if (i > 0 && comm.agree(int64_t{long_enough}, TUTTI_MAX)) break;
@@ -60,17 +56,17 @@ double join(Communicator& comm, double value, Average average) {
 
 }  // namespace
 
-Timing measure(Communicator& comm, const Call& call, const Options& options) {
+Timing measure(Communicator& comm, const tutti_call_t& call, const Options& options) {
   int iterations = choose_iterations(warm_up(comm, call, options), options);
   std::vector<double> times_us(iterations);
-  comm.barrier();
+  comm.meet();
   auto last = Clock::now();
   for (double& time_us : times_us) {
     if (options.blocking) {
-      comm.barrier();
+      comm.meet();
       last = Clock::now();
     }
-    run(comm, call);
+    comm.run(call);
     auto now = Clock::now();
     time_us = seconds_between(last, now) * 1e6;
     last = now;
@@ -92,10 +88,10 @@ double measure_memcpy(Communicator& comm, const void* from, void* to, size_t siz
   constexpr int kRounds = 5;
   double best = 0;
   for (int round = 0; round < kRounds; ++round) {
-    comm.barrier();
+    comm.meet();
     auto start = Clock::now();
     std::memcpy(to, from, size_bytes);
-    comm.barrier();  // with fewer cores than ranks they copy one after the other
+    comm.meet();  // with fewer cores than ranks they copy one after the other
     double mean_s = comm.agree(seconds_between(start, Clock::now()), TUTTI_SUM) / comm.size();
     best = std::max(best, static_cast<double>(size_bytes) / mean_s);
   }

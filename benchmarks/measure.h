@@ -8,14 +8,6 @@
 
 namespace tutti::bench {
 
-struct Call {
-  const void* send;
-  void* recv;
-  uint64_t count;
-  tutti_datatype_t datatype;
-  tutti_op_t op;
-};
-
 // Microseconds of one call, each figure first taken on every rank and then joined over the ranks
 // as Options::average says.
 struct Timing {
@@ -28,7 +20,7 @@ struct Timing {
 
 // Runs warm-up calls, then timed calls back to back (or with all ranks meeting before each, outside the time, if
 // options.blocking). The number of timed calls is the same on all ranks.
-Timing measure(Communicator& comm, const Call& call, const Options& options);
+Timing measure(Communicator& comm, const tutti_call_t& call, const Options& options);
 
 // Bytes per second, per rank, that all ranks reach when they memcpy `size_bytes` from one buffer to another at once.
 double measure_memcpy(Communicator& comm, const void* from, void* to, size_t size_bytes);

@@ -1,7 +1,8 @@
-// What one run of `tutti bench all_reduce` is asked to do.
+// What one run of `tutti bench` is asked to do.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace tutti::bench {
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };  // nccl-tests' -a
 
 struct Options {
+  tutti_collective_t collective = TUTTI_ALL_REDUCE;
   uint64_t min_bytes = 8;
   uint64_t max_bytes = uint64_t{128} << 20;
   double step_factor = 4;         // used when > 1
@@ -27,7 +29,9 @@ struct Options {
   bool in_place = true;
   MemoryKind memory = MemoryKind::kMalloc;
   std::vector<tutti_datatype_t> datatypes = {TUTTI_FLOAT32};
-  std::vector<tutti_op_t> ops = {TUTTI_SUM};
+  std::vector<tutti_op_t> ops = {TUTTI_SUM};  // of collectives that reduce
+  std::optional<int> root = 0;    // of collectives with a root; none: each rank in turn
+  bool deterministic = false;     // the library's option
   std::string transport;          // "": the library chooses
   std::string algorithm;
   std::string json_file;

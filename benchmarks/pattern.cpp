@@ -59,16 +59,16 @@ auto with_width(int size_bytes, const Use& use) {
 
 }  // namespace
 
-Pattern::Pattern(tutti_datatype_t datatype, tutti_op_t op, int ranks) : type_(info(datatype)), op_(op), ranks_(ranks) {
-  switch (op) {
-    case TUTTI_SUM: make_sums(1); break;
-    case TUTTI_AVG: make_sums(ranks); break;
-    case TUTTI_PROD: make_products(); break;
-    case TUTTI_MAX:
-    case TUTTI_MIN: make_extremes(); break;
-    case TUTTI_BAND:
-    case TUTTI_BOR:
-    case TUTTI_BXOR: std::abort();  // not among ops()
+Pattern::Pattern(tutti_datatype_t datatype, std::optional<tutti_op_t> op, int ranks)
+    : type_(info(datatype)), ranks_(ranks) {
+  if (!op) {
+    make_copies();
+  } else if (auto combine = info(*op).combine) {
+    make_combined(combine);
+  } else if (*op == TUTTI_PROD) {
+    make_products();
+  } else {
+    make_sums(*op == TUTTI_AVG ? ranks : 1);
   }
 }
 
@@ -96,46 +96,48 @@ void Pattern::make_products() {
   }
 }
 
-void Pattern::make_extremes() {
+void Pattern::make_combined(int64_t (*combine)(int64_t, int64_t)) {
   auto values = bounded_values(kClasses, 1, type_.exact_limit, type_.exact_limit, type_.is_signed);
   for (size_t c = 0; c < kClasses; ++c) {
     inputs_[c] = encode(type_.datatype, values[c]);
-    int64_t extreme = values[c];
-    for (int rank = 1; rank < ranks_; ++rank) {
-      int64_t other = values[(c + rank) % kClasses];
-      extreme = op_ == TUTTI_MAX ? std::max(extreme, other) : std::min(extreme, other);
-    }
-    results_[c] = encode(type_.datatype, extreme);
+    int64_t combined = values[c];
+    for (int rank = 1; rank < ranks_; ++rank) combined = combine(combined, values[(c + rank) % kClasses]);
+    results_[c] = encode(type_.datatype, combined);
   }
 }
 
-void Pattern::fill(void* buffer, uint64_t count, int rank, uint64_t seed) const {
+void Pattern::make_copies() {
+  Random random(kTableSeed);
+  for (Bits& input : inputs_) input = random();  // the low bytes are used
+}
+
+void Pattern::fill(void* buffer, uint64_t count, int rank, uint64_t seed, uint64_t position) const {
   with_width(type_.size_bytes, [&]<typename Element>(Element) {
     auto* elements = static_cast<Element*>(buffer);
     for (uint64_t i = 0; i < count; ++i) {
-      elements[i] = static_cast<Element>(inputs_[(class_of(i, seed) + rank) % kClasses]);
+      elements[i] = static_cast<Element>(inputs_[(class_of(position + i, seed) + rank) % kClasses]);
     }
   });
 }
 
 uint64_t Pattern::differences(const Table& table, uint64_t rotation, const void* buffer, uint64_t count,
-                              uint64_t seed) const {
+                              uint64_t seed, uint64_t position) const {
   return with_width(type_.size_bytes, [&]<typename Element>(Element) {
     const auto* elements = static_cast<const Element*>(buffer);
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < count; ++i) {
-      wrong += elements[i] != static_cast<Element>(table[(class_of(i, seed) + rotation) % kClasses]);
+      wrong += elements[i] != static_cast<Element>(table[(class_of(position + i, seed) + rotation) % kClasses]);
     }
     return wrong;
   });
 }
 
-uint64_t Pattern::wrong_inputs(const void* buffer, uint64_t count, int rank, uint64_t seed) const {
-  return differences(inputs_, static_cast<uint64_t>(rank), buffer, count, seed);
+uint64_t Pattern::wrong_inputs(const void* buffer, uint64_t count, int rank, uint64_t seed, uint64_t position) const {
+  return differences(inputs_, static_cast<uint64_t>(rank), buffer, count, seed, position);
 }
 
-uint64_t Pattern::wrong_results(const void* buffer, uint64_t count, uint64_t seed) const {
-  return differences(results_, 0, buffer, count, seed);
+uint64_t Pattern::wrong_results(const void* buffer, uint64_t count, uint64_t seed, uint64_t position) const {
+  return differences(results_, 0, buffer, count, seed, position);
 }
 
 }  // namespace tutti::bench

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collective.h"
 #include "communicator.h"
 #include "measure.h"
 #include "options.h"
@@ -15,16 +16,22 @@ namespace tutti::bench {
 // One size in one placement (out of place or in place).
 struct Placement {
   Timing timing;
-  double algbw_gbps = 0;         // bytes of one rank's buffer per time, in 1e9 bytes per second
-  double busbw_gbps = 0;         // algbw * 2(n - 1)/n: what the busiest link must carry
-  std::optional<uint64_t> wrong;  // elements over all ranks; none: not checked
+  double algbw_gbps = 0;         // the row's size per time, in 1e9 bytes per second
+  double busbw_gbps = 0;         // algbw times the collective's factor: what the busiest link must carry
+  std::optional<uint64_t> wrong;  // elements over all ranks, of a barrier ranks; none: not checked
+};
+
+// What rows of several sizes have in common; what the collective does not have is none.
+struct Subject {
+  std::optional<tutti_datatype_t> datatype;
+  std::optional<tutti_op_t> op;
+  std::optional<int> root;
 };
 
 struct Row {
-  uint64_t size_bytes = 0;
-  uint64_t count = 0;
-  tutti_datatype_t datatype = TUTTI_FLOAT32;
-  tutti_op_t op = TUTTI_SUM;
+  uint64_t size_bytes = 0;       // of the vector, or of all ranks' blocks
+  uint64_t count = 0;            // elements of the vector, or of each block on average
+  Subject subject;
   std::string algorithm;
   std::string transport;
   int channels = 0;
@@ -34,7 +41,7 @@ struct Row {
 };
 
 struct Summary {
-  uint64_t out_of_bounds = 0;    // wrong elements, and bytes changed outside the buffers
+  uint64_t out_of_bounds = 0;    // all that was wrong, and bytes changed outside the buffers
   double average_busbw_gbps = 0;
   double memcpy_gbps = 0;        // per rank, all ranks at once; 0: not measured
   uint64_t memcpy_bytes = 0;
@@ -48,7 +55,7 @@ struct Run {
 };
 
 std::string header_text(const Run& run);
-std::string row_text(const Row& row);
+std::string row_text(const Row& row, const CollectiveInfo& collective);
 std::string footer_text(const Run& run);
 std::string json_text(const Run& run);
 

@@ -13,11 +13,36 @@ std::string time_text(double time_us) {
   return fmt::format("{:.2f}", time_us);
 }
 
+std::string wrong_text(const Placement& placement) {
+  return placement.wrong ? fmt::format("{}", *placement.wrong) : "N/A";
+}
+
 std::string placement_text(const std::optional<Placement>& placement) {
   if (!placement) return fmt::format(" {:>8} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
-  std::string wrong = placement->wrong ? fmt::format("{}", *placement->wrong) : "N/A";
   return fmt::format(" {:>8} {:>7.2f} {:>7.2f} {:>6}", time_text(placement->timing.mean_us), placement->algbw_gbps,
-                     placement->busbw_gbps, wrong);
+                     placement->busbw_gbps, wrong_text(*placement));
+}
+
+// The columns which say what a row is about: those that the collective has.
+std::string call_columns(const CollectiveInfo& collective, std::string_view size, std::string_view count,
+                         std::string_view type, std::string_view op, std::string_view root) {
+  std::string text = fmt::format("{:>12} {:>12} {:>9}", size, count, type);
+  if (collective.reduces) text += fmt::format(" {:>6}", op);
+  if (collective.has_root()) text += fmt::format(" {:>6}", root);
+  return text;
+}
+
+std::string columns_text(const CollectiveInfo& collective) {
+  if (!collective.has_data()) {
+    return fmt::format("#\n#{:>9} {:>6}  algorithm/transport\n#{:>9}\n", "time", "#wrong", "(us)");
+  }
+  std::string columns = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
+  std::string units = fmt::format(" {:>8} {:>7} {:>7}", "(us)", "(GB/s)", "(GB/s)");
+  return fmt::format("#\n#{}  {:^31}   {:>19}\n", call_columns(collective, "", "", "", "", ""), "out-of-place",
+                     "in-place") +
+         fmt::format("#{} {} {}  algorithm/transport\n",
+                     call_columns(collective, "size", "count", "type", "redop", "root"), columns, columns) +
+         fmt::format("#{} {:<33} {}\n", call_columns(collective, "(B)", "(elements)", "", "", ""), units, units);
 }
 
 std::string_view average_name(Average average) {
@@ -34,48 +59,56 @@ std::string iterations_text(const Options& options) {
   return options.iterations ? fmt::format("{}", options.iterations) : "auto";
 }
 
+std::string sizes_text(const Options& options) {
+  std::string step = options.step_factor > 1 ? fmt::format("{:g}(factor)", options.step_factor)
+                                             : fmt::format("{}(bytes)", options.step_bytes);
+  return fmt::format(" minBytes {} maxBytes {} step: {}", options.min_bytes, options.max_bytes, step);
+}
+
+std::string memory_text(const Options& options) {
+  return fmt::format("memory: {}, ", options.memory == MemoryKind::kMalloc ? "malloc" : "tutti_mem_alloc");
+}
+
 }  // namespace
 
 std::string header_text(const Run& run) {
   const Options& options = run.options;
-  std::string step = options.step_factor > 1 ? fmt::format("{:g}(factor)", options.step_factor)
-                                             : fmt::format("{}(bytes)", options.step_bytes);
-  std::string text = fmt::format(
-      "# tutti {}.{}.{} all_reduce, {} ranks, minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} "
-      "validation: {}\n"
-      "# memory: {}, time: {}{}\n#\n",
-      TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, run.ranks.size(), options.min_bytes,
-      options.max_bytes, step, options.warmup, iterations_text(options), options.checks,
-      options.memory == MemoryKind::kMalloc ? "malloc" : "tutti_mem_alloc", average_name(options.average),
-      options.blocking ? ", ranks meet before every call" : "");
+  const CollectiveInfo& collective = info(options.collective);
+  std::string text =
+      fmt::format("# tutti {}.{}.{} {}, {} ranks,{} warmup iters: {} iters: {} validation: {}\n# {}time: {}{}{}\n#\n",
+                  TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, collective.name, run.ranks.size(),
+                  collective.has_data() ? sizes_text(options) : "", options.warmup, iterations_text(options),
+                  options.checks, collective.has_data() ? memory_text(options) : "", average_name(options.average),
+                  options.blocking ? ", ranks meet before every call" : "",
+                  options.deterministic ? ", deterministic" : "");
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
     text += fmt::format("#  Rank {:>3} Pid {:>7} on {}\n", rank, run.ranks[rank].pid, run.ranks[rank].host);
   }
-  text += fmt::format("#\n#{:>12} {:>12} {:>9} {:>6}  {:^31}   {:>19}\n", "", "", "", "", "out-of-place", "in-place");
-  std::string columns = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
-  std::string units = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
-  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}  algorithm/transport\n", "size", "count", "type", "redop",
-                      columns, columns);
-  text += fmt::format("#{:>12} {:>12} {:>9} {:>6} {} {}\n", "(B)", "(elements)", "", "", units,
-                      units.substr(0, units.size() - 7));
-  return text;
+  return text + columns_text(collective);
 }
 
-std::string row_text(const Row& row) {
-  return fmt::format(" {:>12} {:>12} {:>9} {:>6} {} {}  {}/{}\n", row.size_bytes, row.count, info(row.datatype).name,
-                     name_of(row.op), placement_text(row.out_of_place), placement_text(row.in_place), row.algorithm,
-                     row.transport);
+std::string row_text(const Row& row, const CollectiveInfo& collective) {
+  std::string ran = fmt::format("{}/{}", row.algorithm, row.transport);
+  if (!collective.has_data()) {
+    return fmt::format(" {:>9} {:>6}  {}\n", time_text(row.out_of_place->timing.mean_us),
+                       wrong_text(*row.out_of_place), ran);
+  }
+  const Subject& subject = row.subject;
+  std::string columns = call_columns(collective, fmt::format("{}", row.size_bytes), fmt::format("{}", row.count),
+                                     info(*subject.datatype).name, subject.op ? info(*subject.op).name : "",
+                                     subject.root ? fmt::format("{}", *subject.root) : "");
+  return fmt::format(" {} {} {}  {}\n", columns, placement_text(row.out_of_place), placement_text(row.in_place), ran);
 }
 
 std::string footer_text(const Run& run) {
   const Summary& summary = run.summary;
-  std::string text = fmt::format(
-      "# Out of bounds values : {}\n"
-      "# Avg bus bandwidth    : {:.4g} GB/s\n",
-      run.options.checks == 0     ? "N/A"
-      : summary.out_of_bounds > 0 ? fmt::format("{} FAILED", summary.out_of_bounds)
-                                  : "0 OK",
-      summary.average_busbw_gbps);
+  std::string text = fmt::format("# Out of bounds values : {}\n",
+                                 run.options.checks == 0     ? "N/A"
+                                 : summary.out_of_bounds > 0 ? fmt::format("{} FAILED", summary.out_of_bounds)
+                                                             : "0 OK");
+  if (info(run.options.collective).has_data()) {
+    text += fmt::format("# Avg bus bandwidth    : {:.4g} GB/s\n", summary.average_busbw_gbps);
+  }
   if (run.ranks.size() == 1) text += "# One rank only: nothing travels. --ranks 4 starts four on this host.\n";
   if (summary.memcpy_bytes == 0) return text;
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "

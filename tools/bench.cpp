@@ -1,11 +1,15 @@
 // `tutti bench`: flags as in nccl-tests; the work is in benchmarks/.
+#include <fmt/ranges.h>
 #include <limits.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
+#include <optional>
 
-#include "benchmarks/all_reduce.h"
+#include "benchmarks/benchmark.h"
+#include "benchmarks/collective.h"
 #include "benchmarks/element.h"
 #include "run/job.h"
 #include "tool.h"
@@ -13,21 +17,26 @@
 namespace tutti::tool {
 namespace {
 
+// Of every collective; then those of one with data, and examples.
 constexpr const char* kFooter =
     "Without --ranks it uses the ranks of the launcher that started it (tutti run, mpirun, mpiexec, srun, torchrun).\n"
-    "Time is the mean over the timed calls, joined over the ranks (-a); algbw is a rank's bytes per time, busbw =\n"
-    "algbw * 2(n-1)/n. Inputs are such that the result is exact in any order; #wrong counts elements that differ in\n"
-    "any bit. The exit status is 0 only when all results are right.\n"
+    "Time is the mean over the timed calls, joined over the ranks (-a).\n"
+    "The exit status is 0 only when all results are right.\n"
     "A host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
-    "TUTTI_CALIBRATION=off: not at all).\n"
+    "TUTTI_CALIBRATION=off: not at all).\n";
+constexpr const char* kDataFooter =
+    "A row's size is that of {}; algbw is size per time, busbw = algbw * {}.\n"
+    "Every rank knows by itself what it must get; #wrong counts elements that differ in any bit.\n";
+constexpr const char* kExamples =
     "\n"
     "Examples:\n"
-    "  tutti bench all_reduce --ranks 4\n"
-    "  tutti bench all_reduce --ranks 2 -b 1M -e 256M -f 2 --memory tutti --json result.json\n"
-    "  tutti bench all_reduce --ranks 8 --transport tcp -d bfloat16 -o avg\n"
-    "  mpirun -n 4 tutti bench all_reduce";
+    "  tutti bench {0} --ranks 4\n"
+    "  tutti bench {0} --ranks 8 --transport tcp{1}\n"
+    "  mpirun -n 4 tutti bench {0}";
 
 struct BenchFlags {
+  explicit BenchFlags(const bench::CollectiveInfo& collective) { options.collective = collective.collective; }
+
   bench::Options options;
   int ranks = 0;
   bool as_rank = false;
@@ -36,6 +45,7 @@ struct BenchFlags {
   std::string step_bytes;
   std::string datatype = "float";
   std::string op = "sum";
+  std::string root = "0";
   std::string memory = "malloc";
   std::string placement = "both";
   int check = 1;
@@ -43,32 +53,49 @@ struct BenchFlags {
   int blocking = 0;
 };
 
+// "sum, prod, ... or all"
+template <typename Rows>
+std::string choices(const Rows& rows) {
+  return fmt::format("{} or all", fmt::join(names_of(rows), ", "));
+}
+
 std::vector<tutti_datatype_t> parse_datatypes(const std::string& text) {
   if (auto one = bench::datatype_named(text)) return {*one};
+  if (text != "all") fail(kUsageError, "-d {}: expected {}", text, choices(bench::datatypes()));
   std::vector<tutti_datatype_t> all;
-  std::string names;
-  for (const bench::DatatypeInfo& type : bench::datatypes()) {
-    all.push_back(type.datatype);
-    names += fmt::format("{}, ", type.name);
-  }
-  if (text != "all") fail(kUsageError, "-d {}: expected {}or all", text, names);
+  for (const bench::DatatypeInfo& type : bench::datatypes()) all.push_back(type.datatype);
   return all;
 }
 
 std::vector<tutti_op_t> parse_ops(const std::string& text) {
   if (auto one = bench::op_named(text)) return {*one};
+  if (text != "all") fail(kUsageError, "-o {}: expected {}", text, choices(bench::ops()));
   std::vector<tutti_op_t> all;
-  std::string names;
-  for (const bench::OpInfo& op : bench::ops()) {
-    all.push_back(op.op);
-    names += fmt::format("{}, ", op.name);
-  }
-  if (text != "all") fail(kUsageError, "-o {}: expected {}or all", text, names);
+  for (const bench::OpInfo& op : bench::ops()) all.push_back(op.op);
   return all;
 }
 
-bench::Options parse(const BenchFlags& flags, bool factor_given) {
-  bench::Options options = flags.options;
+// Of "all" those are left out that do not go together.
+void check_takes(const bench::Options& options) {
+  for (tutti_datatype_t datatype : options.datatypes) {
+    for (tutti_op_t op : options.ops) {
+      if (bench::info(op).takes(bench::info(datatype))) return;
+    }
+  }
+  fail(kUsageError, "-o {} is an operation of integers, and {} is none; name another with -d",
+       bench::info(options.ops.front()).name, bench::info(options.datatypes.front()).name);
+}
+
+std::optional<int> parse_root(const std::string& text) {
+  if (text == "all") return std::nullopt;
+  int root = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), root);
+  bool is_number = failure == std::errc() && end == text.data() + text.size();
+  if (!is_number || root < 0) fail(kUsageError, "-r {}: expected a rank, such as 0, or all", text);
+  return root;
+}
+
+void parse_sizes(const BenchFlags& flags, bool factor_given, bench::Options& options) {
   options.min_bytes = parse_size("-b", flags.min_bytes);
   options.max_bytes = parse_size("-e", flags.max_bytes);
   if (options.min_bytes > options.max_bytes) {
@@ -85,8 +112,19 @@ bench::Options parse(const BenchFlags& flags, bool factor_given) {
   if (options.step_factor <= 1 && options.step_bytes == 0) {
     fail(kUsageError, "sizes would not grow; give a factor (-f) of more than 1 or a step in bytes (-i) of more than 0");
   }
+}
+
+bench::Options parse(const BenchFlags& flags, bool factor_given) {
+  bench::Options options = flags.options;
+  if (bench::info(options.collective).has_data()) {
+    parse_sizes(flags, factor_given, options);
+  } else {
+    options.min_bytes = options.max_bytes = 0;
+  }
   options.datatypes = parse_datatypes(flags.datatype);
   options.ops = parse_ops(flags.op);
+  options.root = parse_root(flags.root);
+  check_takes(options);
   options.memory = flags.memory == "tutti" ? bench::MemoryKind::kTutti : bench::MemoryKind::kMalloc;
   options.in_place = flags.placement != "out";
   options.out_of_place = flags.placement != "in";
@@ -134,7 +172,7 @@ void run(const BenchFlags& flags, bool factor_given, const std::vector<std::stri
     job.name = "tutti bench";
     exit_with(run_job(job));
   }
-  if (!bench::run_all_reduce(options)) exit_with(1);
+  if (!bench::run_benchmark(options)) exit_with(1);
 }
 
 void add_size_flags(CLI::App* command, BenchFlags& flags) {
@@ -147,24 +185,34 @@ void add_size_flags(CLI::App* command, BenchFlags& flags) {
       ->option_text("SIZE");
 }
 
-void add_call_flags(CLI::App* command, BenchFlags& flags) {
-  command->add_option("-o,--op", flags.op, "sum, prod, max, min, avg or all")->option_text("OP=sum");
-  command->add_option("-d,--datatype", flags.datatype,
-                      "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16 or all")
-      ->option_text("TYPE=float");
+void add_data_flags(CLI::App* command, BenchFlags& flags) {
+  const bench::CollectiveInfo& collective = bench::info(flags.options.collective);
+  if (collective.reduces) {
+    command->add_option("-o,--op", flags.op, choices(bench::ops()))->option_text("OP=sum");
+  }
+  if (collective.has_root()) {
+    command->add_option("-r,--root", flags.root, "The root, or all: each rank in turn")->option_text("RANK=0");
+  }
+  command->add_option("-d,--datatype", flags.datatype, choices(bench::datatypes()))->option_text("TYPE=float");
   command->add_option("--placement", flags.placement, "Result out of place, in place, or both: out, in, both")
       ->check(CLI::IsMember({"out", "in", "both"}))
       ->option_text("WHERE=both");
   command->add_option("--memory", flags.memory, "Buffers from malloc, or from tutti_mem_alloc: malloc, tutti")
       ->check(CLI::IsMember({"malloc", "tutti"}))
       ->option_text("KIND=malloc");
+}
+
+void add_library_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->option_text("NAME");
   command
       ->add_option("--algorithm", flags.options.algorithm,
-                   "Run this algorithm instead of the planner's choice (`tutti options` names them)")
+                   fmt::format("Run this algorithm instead of the planner's choice (`tutti plan {} --explain` names all)",
+                               bench::info(flags.options.collective).name))
       ->option_text("NAME");
+  command->add_flag("--deterministic", flags.options.deterministic,
+                    "With TUTTI_DETERMINISTIC=1 (`tutti options`), whose cost is then seen");
 }
 
 void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
@@ -191,23 +239,43 @@ void add_measuring_flags(CLI::App* command, BenchFlags& flags) {
       ->option_text("FILE");
 }
 
-}  // namespace
+std::string footer_of(const bench::CollectiveInfo& collective) {
+  std::string text = kFooter;
+  if (collective.has_data()) {
+    std::string_view size = collective.in_blocks() ? "all ranks' blocks together" : "the vector";
+    text += fmt::format(kDataFooter, size, collective.bus_factor.text);
+  }
+  return text + fmt::format(kExamples, collective.name, collective.has_data() ? " -b 1K -e 16M -f 2 -d double" : "");
+}
 
-void add_bench(CLI::App& app, std::vector<std::string> arguments) {
-  auto flags = std::make_shared<BenchFlags>();
-  CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective");
-  bench->require_subcommand(1);
-  bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
-  CLI::App* command = bench->add_subcommand("all_reduce", "Bandwidth and latency of all-reduce on host buffers");
+void add_collective(CLI::App* bench, const bench::CollectiveInfo& collective,
+                    const std::vector<std::string>& arguments) {
+  auto flags = std::make_shared<BenchFlags>(collective);
+  CLI::App* command = bench->add_subcommand(std::string(collective.name), std::string(collective.summary));
   command->add_option("--ranks", flags->ranks, "Start this many local ranks")
       ->check(CLI::Range(1, kMaxLocalRanks))
       ->option_text("N");
   command->add_flag("--as-rank", flags->as_rank)->group("");  // hidden: this process is one of the ranks of --ranks
-  add_size_flags(command, *flags);
-  add_call_flags(command, *flags);
+  if (collective.has_data()) {
+    add_size_flags(command, *flags);
+    add_data_flags(command, *flags);
+  }
+  add_library_flags(command, *flags);
   add_measuring_flags(command, *flags);
-  command->footer(kFooter);
-  command->callback([command, flags, arguments] { run(*flags, command->count("--stepfactor") > 0, arguments); });
+  command->footer(footer_of(collective));
+  command->callback([command, flags, arguments] {
+    auto* factor = command->get_option_no_throw("--stepfactor");
+    run(*flags, factor != nullptr && factor->count() > 0, arguments);
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, std::vector<std::string> arguments) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective");
+  bench->require_subcommand(1);
+  bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
+  for (const bench::CollectiveInfo& collective : bench::collectives()) add_collective(bench, collective, arguments);
 }
 
 }  // namespace tutti::tool

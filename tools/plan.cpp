@@ -1,7 +1,13 @@
 // `tutti plan`: what a communicator would run for a call, and why.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "benchmarks/collective.h"
 #include "benchmarks/element.h"
 #include "tool.h"
 #include "tutti/tutti_topology.h"
@@ -14,20 +20,23 @@ constexpr const char* kFooter =
     "--json`).\n"
     "The times come from the topology's costs (`tutti topo` shows them); this host's are measured first if none are "
     "stored.\n"
-    "algbw is a rank's bytes per time, as in `tutti bench`.\n"
+    "The size is what `tutti bench` calls so: of the vector, or of all ranks' blocks together; algbw is size per "
+    "time.\n"
     "\n"
     "Examples:\n"
     "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"
     "  tutti plan all_reduce --bytes 4K --ranks 3 --algorithm ring --steps\n"
+    "  tutti plan broadcast --bytes 1M --ranks 8 --root 3\n"
     "  tutti plan all_reduce --bytes 1G --topology cluster.json --json\n"
     "  tutti plan all_reduce --validate my_plan.json";
 
 struct PlanFlags {
   std::string collective = "all_reduce";
-  std::string bytes = "1M";
+  std::optional<std::string> bytes;
   int ranks = 0;
   std::string datatype = "float32";
-  std::string op = "sum";
+  std::optional<std::string> op;
+  std::optional<int> root;
   std::string topology;
   std::string algorithm;
   std::string validate;
@@ -41,43 +50,78 @@ void print(char* text) {
   tutti_text_free(text);
 }
 
-// Rounds down, as the benchmark does, and says so.
-uint64_t whole_elements(uint64_t bytes, tutti_datatype_t datatype) {
-  uint64_t element_bytes = tutti_datatype_size(datatype), count = bytes / element_bytes;
-  if (bytes % element_bytes != 0) {
-    fmt::print(stderr, "tutti plan: {} bytes are no whole number of {}; planning for {} bytes\n", bytes,
-               bench::info(datatype).alias, count * element_bytes);
+const bench::CollectiveInfo& collective_of(const PlanFlags& flags) {
+  if (auto* found = bench::collective_named(flags.collective)) return *found;
+  std::vector<std::string> names = names_of(bench::collectives());
+  std::string near = nearest(flags.collective, names);
+  if (!near.empty()) fail(kUsageError, "there is no collective \"{}\"; did you mean {}?", flags.collective, near);
+  fail(kUsageError, "there is no collective \"{}\"; there are {}", flags.collective, fmt::join(names, ", "));
+}
+
+void check_has(const bench::CollectiveInfo& collective, const PlanFlags& flags) {
+  if (flags.op && !collective.reduces) {
+    fail(kUsageError, "{} combines nothing; leave --op out", collective.name);
+  }
+  if (flags.root && !collective.has_root()) fail(kUsageError, "{} has no root; leave --root out", collective.name);
+}
+
+// As many as the topology that is planned for has.
+int ranks_of(const PlanFlags& flags) {
+  if (flags.topology.empty()) return std::max(flags.ranks, 1);
+  char* text = nullptr;
+  require(tutti_topology_text(flags.topology.c_str(), flags.ranks, TUTTI_FORMAT_JSON, &text));
+  auto ranks = static_cast<int>(nlohmann::json::parse(text).at("ranks").size());
+  tutti_text_free(text);
+  return ranks;
+}
+
+// Elements of the vector or of each block. Rounds down as the benchmark does, but not to nothing, and says so.
+uint64_t count_of(const bench::CollectiveInfo& collective, const PlanFlags& flags, tutti_datatype_t datatype) {
+  if (!collective.has_data()) return 0;
+  uint64_t bytes = parse_size("--bytes", flags.bytes.value_or("1M"));
+  if (bytes == 0) return 0;
+  int ranks = collective.in_blocks() ? ranks_of(flags) : 1;
+  uint64_t count = std::max<uint64_t>(bench::count_of(collective, bytes, datatype, ranks), 1);
+  uint64_t planned = count * collective.blocks(ranks) * tutti_datatype_size(datatype);
+  if (flags.bytes && planned != bytes) {
+    std::string per_block = collective.in_blocks() ? fmt::format(" in each of {} blocks", ranks) : "";
+    fmt::print(stderr, "tutti plan: {} bytes are no whole number of {}{}; planning for {} bytes\n", bytes,
+               bench::info(datatype).alias, per_block, planned);
   }
   return count;
 }
 
-void plan(const PlanFlags& flags) {
-  if (flags.collective != "all_reduce") {
-    fail(kUsageError, "there is no collective \"{}\" to plan for; there is all_reduce", flags.collective);
-  }
-  char* text = nullptr;
-  if (!flags.validate.empty()) {
-    require(tutti_plan_check_file(flags.validate.c_str(), flags.steps ? 1 : 0, &text));
-    return print(text);
-  }
+tutti_plan_query_t query_of(const PlanFlags& flags) {
+  const bench::CollectiveInfo& collective = collective_of(flags);
+  check_has(collective, flags);
   auto datatype = bench::datatype_named(flags.datatype);
   if (!datatype)
     fail(kUsageError, "--datatype {}: there is no such type; for example float32, bfloat16 or int64", flags.datatype);
-  auto op = bench::op_named(flags.op);
-  if (!op) fail(kUsageError, "--op {}: the operations are sum, prod, max, min and avg", flags.op);
-
-  if (flags.topology.empty()) calibrate_if_missing("tutti plan");
+  auto op = bench::op_named(flags.op.value_or("sum"));
+  if (!op) fail(kUsageError, "--op {}: the operations are {}", *flags.op, fmt::join(names_of(bench::ops()), ", "));
   tutti_plan_query_t query{};
   query.struct_size = sizeof query;
-  query.collective = TUTTI_ALL_REDUCE;
+  query.collective = collective.collective;
   query.datatype = *datatype;
   query.op = *op;
-  query.count = whole_elements(parse_size("--bytes", flags.bytes), *datatype);
+  query.root = flags.root.value_or(0);
+  query.count = count_of(collective, flags, *datatype);
   query.nranks = flags.ranks;
   query.topology_file = flags.topology.empty() ? nullptr : flags.topology.c_str();
   query.algorithm = flags.algorithm.empty() ? nullptr : flags.algorithm.c_str();
   query.explain = flags.explain ? 1 : 0;
   query.steps = flags.steps ? 1 : 0;
+  return query;
+}
+
+void plan(const PlanFlags& flags) {
+  char* text = nullptr;
+  if (!flags.validate.empty()) {
+    require(tutti_plan_check_file(flags.validate.c_str(), flags.steps ? 1 : 0, &text));
+    return print(text);
+  }
+  tutti_plan_query_t query = query_of(flags);
+  if (flags.topology.empty()) calibrate_if_missing("tutti plan");
   require(tutti_plan_text(&query, flags.json ? TUTTI_FORMAT_JSON : TUTTI_FORMAT_TREE, &text));
   print(text);
 }
@@ -88,11 +132,12 @@ void add_plan(CLI::App& app) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command =
       app.add_subcommand("plan", "Show which algorithm a call would use, its predicted time and its steps");
-  command->add_option("collective", flags->collective, "The collective: all_reduce")
+  command->add_option("collective", flags->collective,
+                      fmt::format("One of {}", fmt::join(names_of(bench::collectives()), ", ")))
       ->option_text("COLLECTIVE=all_reduce");
   command
       ->add_option("-b,--bytes", flags->bytes,
-                   "Size of each rank's message (K, M, G: powers of 1024), in whole elements")
+                   "Size of the vector, or of all ranks' blocks together (K, M, G: powers of 1024)")
       ->option_text("SIZE=1M");
   command
       ->add_option("-n,--ranks", flags->ranks,
@@ -100,7 +145,11 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, 65536))
       ->option_text("N");
   command->add_option("-d,--datatype", flags->datatype, "Type of the elements")->option_text("TYPE=float32");
-  command->add_option("-o,--op", flags->op, "sum, prod, max, min or avg")->option_text("OP=sum");
+  command->add_option("-o,--op", flags->op, fmt::format("{}", fmt::join(names_of(bench::ops()), ", ")))
+      ->option_text("OP=sum");
+  command->add_option("-r,--root", flags->root, "The root, where the collective has one")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("RANK=0");
   command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")
       ->option_text("FILE");
   command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest; --explain names all")

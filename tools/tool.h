@@ -59,6 +59,14 @@ uint64_t parse_size(std::string_view flag, const std::string& text);
 // Of `words` the one that `word` is a typing error or the beginning of, "" when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& words);
 
+// Of a table whose rows have a name.
+template <typename Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
 // "tutti bench all_reduce"
 std::string path_of(const CLI::App& command);
 

@@ -17,6 +17,24 @@ uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
   return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
 }
 
+// What is asked for, as far as the collective has it.
+std::string request_text(const Request& request) {
+  std::string text(name_of(request.collective));
+  if (request.collective == TUTTI_BARRIER) return text;
+  text += fmt::format(" of {} ({} {})", bytes_text(request.size_bytes()), request.count, name_of(request.datatype));
+  if (reduces(request.collective)) text += fmt::format(", {}", name_of(request.op));
+  if (has_root(request.collective)) text += fmt::format(", root {}", request.root);
+  return text;
+}
+
+std::string predicted_text(const Request& request, uint64_t predicted_ns, uint64_t class_bytes) {
+  std::string text = time_text(predicted_ns);
+  if (request.collective == TUTTI_BARRIER) return text;
+  text += fmt::format(", algbw {}", rate_text(bytes_per_s(class_bytes, predicted_ns)));
+  if (class_bytes != request.size_bytes()) text += fmt::format(" for its size class, {}", bytes_text(class_bytes));
+  return text;
+}
+
 std::string candidates_text(Collective collective, const Choice& choice, uint64_t class_bytes) {
   std::string text = fmt::format("\nCandidates, with the time predicted for {}:\n", bytes_text(class_bytes));
   for (const Candidate& candidate : choice.candidates) {
@@ -60,16 +78,13 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
                     const ExplainOptions& options) {
   const PlanShape& shape = choice.plan.shape();
   std::string text =
-      fmt::format("{} of {} ({} {}), {}, {} on {}\n", name_of(request.collective), bytes_text(request.size_bytes()),
-                  request.count, name_of(request.datatype), name_of(request.op),
-                  count_text(topology.ranks.size(), "rank"), count_text(topology.hosts.size(), "host"));
+      fmt::format("{}, {} on {}\n", request_text(request), count_text(topology.ranks.size(), "rank"),
+                  count_text(topology.hosts.size(), "host"));
   if (topology.nranks() == 1) return text + fmt::format("  choice     copy: {}\n", kAlone);
-  text += fmt::format("  choice     {}: {}\n", shape.algorithm, find_algorithm(request.collective, shape.algorithm)->summary);
+  text += fmt::format("  choice     {}: {}\n", shape.algorithm,
+                      find_algorithm(request.collective, shape.algorithm)->summary);
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
-  text += fmt::format(
-      "  predicted  {}, algbw {}{}\n", time_text(choice.predicted_ns),
-      rate_text(bytes_per_s(class_bytes, choice.predicted_ns)),
-      class_bytes == request.size_bytes() ? "" : fmt::format(" for its size class, {}", bytes_text(class_bytes)));
+  text += fmt::format("  predicted  {}\n", predicted_text(request, choice.predicted_ns, class_bytes));
   text += fmt::format("  shape      {}\n", shape_text(shape));
   text += fmt::format("  why        {}\n", choice.reason);
   if (options.candidates) text += candidates_text(request.collective, choice, class_bytes);
@@ -93,7 +108,8 @@ std::string to_json(const Topology& topology, const Request& request, const Choi
                {"request",
                 {{"collective", name_of(request.collective)},
                  {"datatype", name_of(request.datatype)},
-                 {"op", name_of(request.op)},
+                 {"op", reduces(request.collective) ? Json(name_of(request.op)) : Json()},
+                 {"root", has_root(request.collective) ? Json(request.root) : Json()},
                  {"count", request.count},
                  {"size_bytes", request.size_bytes()}}},
                {"size_class_bytes", size_class_bytes(request.size_bytes())},

@@ -1,4 +1,4 @@
-"""`tutti bench all_reduce`: its flags, columns, JSON, and that it says what is wrong."""
+"""`tutti bench`: its flags, columns, JSON, and that it says what is wrong."""
 
 import json
 import os
@@ -59,7 +59,7 @@ class Bench(ToolTest):
         done = self.bench("--ranks", 3, "-b", 1000, "-e", 3000, "-i", 1003, "-d", "all", "-o", "all", "-n", 1, "-w", 0)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = self.rows(done.stdout)
-        self.assertEqual(len({(row[2], row[3]) for row in rows}), 50)
+        self.assertEqual(len({(row[2], row[3]) for row in rows}), 12 * 5 + 6 * 3)  # bitwise: of integers
         self.assertEqual({(row[7], row[11]) for row in rows}, {("0", "0")})
 
     def test_writes_json(self):
@@ -99,7 +99,8 @@ class Bench(ToolTest):
     def test_refuses_wrong_flags_with_one_sentence(self):
         for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"],
                           ["-f", 1], ["-n", -1], ["--no-such-flag"], ["--memory", "gpu"],
-                          ["--transport", "udp"], ["-z", 2], ["-f", 2, "-i", "1K"], ["-i", 0], ["-f", 1, "-i", 0]):
+                          ["--transport", "udp"], ["-z", 2], ["-f", 2, "-i", "1K"], ["-i", 0], ["-f", 1, "-i", 0],
+                          ["-o", "band", "-d", "float"], ["--root", 1]):
             done = self.bench("--ranks", 2, *arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
@@ -120,7 +121,92 @@ class Bench(ToolTest):
         self.assertRegex(done.stderr, r"^tutti bench all_reduce: cannot open /no/such/plan\.json: .*\n$")
 
     def test_says_which_collectives_there_are_not(self):
-        self.assertIn("did you mean `tutti bench all_reduce`?", self.tutti("bench", "all_reduse").stderr)
+        for word, right in (("all_reduse", "all_reduce"), ("alltoall", "all_to_all"), ("reduce-scatter",
+                                                                                       "reduce_scatter")):
+            self.assertIn(f"did you mean `tutti bench {right}`?", self.tutti("bench", word).stderr)
+
+
+class Every(ToolTest):
+    """What each collective has, and what its size and busbw are for four ranks."""
+    # name: (columns before the times, blocks of the size, busbw / algbw)
+    COLLECTIVES = {
+        "all_reduce": ("type redop", 1, 1.5), "reduce": ("type redop root", 1, 1), "broadcast": ("type root", 1, 1),
+        "all_gather": ("type", 4, 0.75), "reduce_scatter": ("type redop", 4, 0.75), "all_to_all": ("type", 4, 0.75),
+        "gather": ("type root", 4, 0.75), "scatter": ("type root", 4, 0.75), "all_gather_v": ("type", 4, 0.75),
+        "reduce_scatter_v": ("type redop", 4, 0.75), "all_to_all_v": ("type", 4, 0.75),
+        "gather_v": ("type root", 4, 0.75), "scatter_v": ("type root", 4, 0.75),
+    }
+
+    def results(self, collective, *arguments):
+        """The table's rows and the JSON's."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "result.json")
+            done = self.tutti("bench", collective, "--json", path, *arguments, *QUICK)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+            with open(path, encoding="utf-8") as file:
+                return done.stdout, json.load(file)
+
+    def test_is_right_and_has_its_own_columns_sizes_and_factor(self):
+        for name, (columns, blocks, factor) in self.COLLECTIVES.items():
+            with self.subTest(collective=name):
+                table, result = self.results(name, "--ranks", 4, "-b", 1000, "-e", 300_000, "-f", 17, "-c", 2)
+                self.assertRegex(table, rf"(?m)^# +size +count +{columns.replace(' ', ' +')} +time +algbw ")
+                self.assertEqual((result["collective"], len(result["results"])), (name, 3))
+                for row, size in zip(result["results"], (1000, 17_000, 289_000)):
+                    count = size // 4 // blocks
+                    self.assertEqual((row["count"], row["size_bytes"]), (count, count * blocks * 4))
+                    self.assertEqual((row["op"], row["root"]), ("sum" if "redop" in columns else None,
+                                                                0 if "root" in columns else None))
+                    for placement in (row["out_of_place"], row["in_place"]):
+                        self.assertEqual(placement["wrong"], 0)
+                        self.assertAlmostEqual(placement["busbw_gbps"], factor * placement["algbw_gbps"])
+
+    def test_is_right_with_each_root(self):
+        for name, (columns, _, _) in self.COLLECTIVES.items():
+            if "root" in columns:
+                with self.subTest(collective=name):
+                    _, result = self.results(name, "--ranks", 3, "-b", "2K", "-e", "2K", "--root", "all", "-d", "int8")
+                    self.assertEqual([row["root"] for row in result["results"]], [0, 1, 2])
+
+    def test_of_one_rank_is_right_too(self):
+        for name in self.COLLECTIVES:
+            with self.subTest(collective=name):
+                self.results(name, "-b", "4K", "-e", "4K")
+
+    def test_of_a_barrier_has_a_time_and_no_sizes(self):
+        table, result = self.results("barrier", "--ranks", 3)
+        self.assertRegex(table, r"(?m)^ +[\d.]+ +0  [a-z_]+/shm$")
+        row, = result["results"]
+        self.assertEqual((row["size_bytes"], row["type"], row["op"], row["root"], row["in_place"]),
+                         (0, None, None, None, None))
+        self.assertEqual((row["out_of_place"]["iterations"], row["out_of_place"]["wrong"]), (2, 0))
+
+    def test_refuses_what_the_collective_does_not_have(self):
+        for name, flag, value in (("broadcast", "--op", "sum"), ("all_gather", "--root", 0), ("barrier", "-b", 8),
+                                  ("barrier", "--datatype", "int8")):
+            done = self.tutti("bench", name, flag, value)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f"tutti bench {name}: there is no option {flag}; "
+                                          f"`tutti bench {name} --help` lists them\n")
+
+    def test_refuses_a_root_that_is_no_rank(self):
+        done = self.tutti("bench", "gather", "--ranks", 2, "--root", 2)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "", "tutti bench gather: --root 2: the ranks are 0 to 1\n"))
+        self.assertEqual(self.tutti("bench", "gather", "--root", "x").stderr,
+                         "tutti bench gather: -r x: expected a rank, such as 0, or all\n")
+
+    def test_says_that_the_collective_has_no_such_algorithm(self):
+        done = self.tutti("bench", "broadcast", "--ranks", 2, "--algorithm", "ring", "-e", 8)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "", "tutti bench broadcast: broadcast has no algorithm ring; `tutti plan broadcast "
+                                 "--explain` names those it has\n"))
+
+    def test_can_be_deterministic(self):
+        table, result = self.results("reduce_scatter", "--ranks", 3, "-e", "1K", "--deterministic")
+        self.assertIn(", deterministic\n", table)
+        self.assertTrue(result["deterministic"])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <functional>
+#include <type_traits>
 #include <vector>
 
 namespace tutti::bench {
@@ -22,12 +24,21 @@ struct Bfloat16 {
   operator float() const { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
+template <typename Element, typename Combine>
+Element with_bits(Element a, Element b, Combine combine) {
+  if constexpr (std::is_integral_v<Element>) return static_cast<Element>(combine(a, b));
+  return a;
+}
+
 template <typename Element>
 Element combine(tutti_op_t op, Element a, Element b) {
   switch (op) {
     case TUTTI_PROD: return static_cast<Element>(a * b);
     case TUTTI_MAX: return std::max(a, b);
     case TUTTI_MIN: return std::min(a, b);
+    case TUTTI_BAND: return with_bits(a, b, std::bit_and<>());
+    case TUTTI_BOR: return with_bits(a, b, std::bit_or<>());
+    case TUTTI_BXOR: return with_bits(a, b, std::bit_xor<>());
     default: return static_cast<Element>(a + b);
   }
 }
@@ -87,8 +98,10 @@ uint64_t wrong_after_reduction(tutti_datatype_t datatype, tutti_op_t op, int ran
 
 TEST_CASE("the expected results are exact in every order of reduction") {
   for (const DatatypeInfo& type : datatypes()) {
-    if (type.datatype == TUTTI_FLOAT16) continue;  // no arithmetic in it on every compiler; see the next test
+    bool has_arithmetic = !type.is_float || type.size_bytes > 2 || type.datatype == TUTTI_BFLOAT16;
+    if (!has_arithmetic) continue;  // not on every compiler; see the next test
     for (const OpInfo& op : ops()) {
+      if (!op.takes(type)) continue;
       for (int ranks : {1, 2, 3, 4, 5, 7, 8, 16, 33, 64, 128, 200, 300}) {
         INFO(type.name << " " << op.name << " with " << ranks << " ranks");
         REQUIRE(wrong_after_reduction(type.datatype, op.op, ranks, false) == 0);
@@ -109,6 +122,34 @@ TEST_CASE("float16 is encoded by round to nearest, ties to even") {
   REQUIRE(encode_power_of_two(TUTTI_FLOAT16, -14, false) == 0x0400);
   REQUIRE(encode_power_of_two(TUTTI_FLOAT16, -24, true) == 0x8001);
   REQUIRE(encode_quotient(TUTTI_FLOAT16, 1, 3) == 0x3555);
+}
+
+TEST_CASE("8-bit floats are encoded by round to nearest, ties to even") {
+  REQUIRE(encode(TUTTI_FLOAT8_E4M3, 1) == 0x38);
+  REQUIRE(encode(TUTTI_FLOAT8_E4M3, -16) == 0xD8);
+  REQUIRE(encode(TUTTI_FLOAT8_E4M3, 17) == 0x58);  // a tie
+  REQUIRE(encode(TUTTI_FLOAT8_E4M3, 19) == 0x5A);  // a tie
+  REQUIRE(encode(TUTTI_FLOAT8_E4M3, 448) == 0x7E);
+  REQUIRE(encode_power_of_two(TUTTI_FLOAT8_E4M3, -6, false) == 0x08);
+  REQUIRE(encode_power_of_two(TUTTI_FLOAT8_E4M3, -9, false) == 0x01);
+  REQUIRE(encode_quotient(TUTTI_FLOAT8_E4M3, 1, 3) == 0x2B);
+  REQUIRE(encode(TUTTI_FLOAT8_E5M2, 1) == 0x3C);
+  REQUIRE(encode(TUTTI_FLOAT8_E5M2, -57344) == 0xFB);
+  REQUIRE(encode_power_of_two(TUTTI_FLOAT8_E5M2, -16, true) == 0x81);
+}
+
+TEST_CASE("what is copied has all bits, and other ones on every rank and at every position") {
+  constexpr uint64_t kCount = 4000;
+  Pattern pattern(TUTTI_UINT8, std::nullopt, 4);
+  std::vector<uint8_t> bytes(kCount);
+  pattern.fill(bytes.data(), kCount, 1, 5, 1000);
+  uint8_t all = 0, none = 0xFF;
+  for (uint8_t byte : bytes) all |= byte, none &= byte;
+  REQUIRE((all == 0xFF && none == 0));
+  REQUIRE(pattern.wrong_inputs(bytes.data(), kCount, 1, 5, 1000) == 0);
+  REQUIRE(pattern.wrong_inputs(bytes.data() + 500, kCount - 500, 1, 5, 1500) == 0);
+  REQUIRE(pattern.wrong_inputs(bytes.data(), kCount, 2, 5, 1000) > kCount / 2);
+  REQUIRE(pattern.wrong_inputs(bytes.data(), kCount, 1, 5, 1001) > kCount / 2);
 }
 
 TEST_CASE("data of another position, rank, call or length is seen") {

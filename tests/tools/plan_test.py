@@ -59,10 +59,50 @@ class Plan(ToolTest):
                                                   r"has its format\n$")
 
     def test_of_a_collective_that_is_not_there_says_which_there_are(self):
-        done = self.tutti("plan", "all_redcue")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertEqual(done.stderr,
-                         'tutti plan: there is no collective "all_redcue" to plan for; there is all_reduce\n')
+        for word, sentence in (("all_redcue", "did you mean all_reduce?"), ("allgather", "did you mean all_gather?"),
+                               ("sort", "there are all_reduce, reduce, broadcast, all_gather, reduce_scatter, "
+                                        "all_to_all, gather, scatter, barrier, all_gather_v, reduce_scatter_v, "
+                                        "all_to_all_v, gather_v, scatter_v")):
+            done = self.tutti("plan", word)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertEqual(done.stderr, f'tutti plan: there is no collective "{word}"; {sentence}\n')
+
+    def test_of_every_collective_says_what_it_has(self):
+        size = "of 1 MiB (262144 float32)"
+        for name, what in (("all_reduce", f" {size}, sum"), ("reduce", f" {size}, sum, root 2"),
+                           ("broadcast", f" {size}, root 2"), ("all_gather", f" {size}"),
+                           ("reduce_scatter_v", f" {size}, sum"), ("all_to_all", f" {size}"),
+                           ("gather_v", f" {size}, root 2"), ("scatter", f" {size}, root 2"), ("barrier", "")):
+            with self.subTest(collective=name):
+                root = ("--root", 2) if "root" in what else ()
+                done = self.tutti("plan", name, "-n", 4, "-b", "1M", *root)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(done.stdout.startswith(f"{name}{what}, 4 ranks on 1 host\n"), done.stdout)
+                self.assertEqual("algbw" in done.stdout, name != "barrier")
+                request = json.loads(self.tutti("plan", name, "-n", 4, *root, "--json").stdout)["request"]
+                self.assertEqual((request["op"], request["root"]), ("sum" if "sum" in what else None,
+                                                                    2 if root else None))
+
+    def test_divides_the_size_among_the_ranks_of_the_topology(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "topology.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.tutti("topo", "--ranks", 3, "--json").stdout)
+            for flags in (("-n", 3), ("--topology", path)):
+                done = self.tutti("plan", "all_gather", *flags, "-b", 100)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (0, "tutti plan: 100 bytes are no whole number of float32 in each of 3 blocks; "
+                                     "planning for 96 bytes\n"))
+                self.assertTrue(done.stdout.startswith("all_gather of 96 B (24 float32), 3 ranks"), done.stdout)
+        done = self.tutti("plan", "gather", "-n", 8, "-b", 8)
+        self.assertIn("planning for 32 bytes", done.stderr)  # an element each
+
+    def test_refuses_what_the_collective_does_not_have(self):
+        for arguments, sentence in ((("broadcast", "--op", "sum"), "broadcast combines nothing; leave --op out"),
+                                    (("all_to_all", "--root", 1), "all_to_all has no root; leave --root out")):
+            done = self.tutti("plan", *arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"tutti plan: {sentence}\n"))
+        self.assertIn("root 4 is no rank; ranks are 0 to 3", self.tutti("plan", "reduce", "-n", 4, "--root", 4).stderr)
 
 
 if __name__ == "__main__":

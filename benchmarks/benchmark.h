@@ -1,4 +1,4 @@
-// The all-reduce benchmark: every rank of the job calls it.
+// The benchmark of one collective: every rank of the job calls it.
 #pragma once
 
 #include "options.h"
@@ -7,6 +7,6 @@ namespace tutti::bench {
 
 // Joins the launcher's ranks, measures and checks every size, and prints the table on rank 0. Returns whether all
 // results were right. Throws std::runtime_error with one sentence when a call fails.
-bool run_all_reduce(const Options& options);
+bool run_benchmark(const Options& options);
 
 }  // namespace tutti::bench

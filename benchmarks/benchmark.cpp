@@ -1,0 +1,257 @@
+#include "benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "collective.h"
+#include "communicator.h"
+#include "element.h"
+#include "layout.h"
+#include "measure.h"
+#include "pattern.h"
+#include "report.h"
+#include "trial.h"
+
+namespace tutti::bench {
+namespace {
+
+// Copies of less say nothing about memory.
+constexpr uint64_t kLeastMemcpyBytes = uint64_t{1} << 20;
+
+// By how much a rank is late on purpose.
+constexpr std::chrono::milliseconds kLate{1};
+
+// Opened before anything runs: a wrong path is to be said at once.
+class JsonFile {
+ public:
+  explicit JsonFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "w"), std::fclose) {
+    if (!file_) fail();
+  }
+
+  void write(const std::string& text) {
+    bool written = std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
+    if (!written) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw std::runtime_error(
+        fmt::format("cannot write {}: {}; name another file with --json, where there is room and this user may write",
+                    path_, std::strerror(errno)));
+  }
+
+  std::string path_;
+  std::unique_ptr<FILE, int (*)(FILE*)> file_;
+};
+
+class Benchmark {
+ public:
+  explicit Benchmark(const Options& options)
+      : options_(options), collective_(info(options.collective)), comm_(options),
+        send_(options.memory, options.max_bytes), recv_(options.memory, options.max_bytes) {
+    run_.options = options;
+  }
+
+  bool run() {
+    std::unique_ptr<JsonFile> json;
+    if (comm_.rank() == 0 && !options_.json_file.empty()) json = std::make_unique<JsonFile>(options_.json_file);
+    check_root();
+    check_algorithm();
+    run_.ranks = comm_.introduce();
+    print(header_text(run_));
+    if (collective_.has_data()) {
+      for (const Subject& subject : subjects()) run_sizes(subject);
+    } else {
+      run_without_data();
+    }
+    summarize();
+    print(footer_text(run_));
+    if (json) json->write(json_text(run_));
+    comm_.finish();
+    return run_.summary.out_of_bounds == 0;
+  }
+
+ private:
+  void check_root() const {
+    if (!collective_.has_root() || options_.root.value_or(0) < comm_.size()) return;
+    throw std::runtime_error(fmt::format("--root {}: the ranks are 0 to {}", *options_.root, comm_.size() - 1));
+  }
+
+  // The library takes a wish for an algorithm as one for the collectives that have it.
+  void check_algorithm() {
+    if (options_.algorithm.empty() || comm_.size() == 1) return;
+    std::vector<uint64_t> counts(static_cast<size_t>(comm_.size()));
+    tutti_call_t call = call_of({});
+    call.send_counts = call.recv_counts = counts.data();
+    if (options_.algorithm == comm_.plan_info(call).algorithm) return;
+    throw std::runtime_error(fmt::format("{0} has no algorithm {1}; `tutti plan {0} --explain` names those it has",
+                                         collective_.name, options_.algorithm));
+  }
+
+  std::vector<Subject> subjects() const {
+    std::vector<std::optional<tutti_op_t>> ops(1);
+    std::vector<std::optional<int>> roots(1);
+    if (collective_.reduces) ops.assign(options_.ops.begin(), options_.ops.end());
+    if (collective_.has_root()) roots.front() = options_.root.value_or(0);
+    bool each_root = collective_.has_root() && !options_.root;
+    for (int rank = 1; each_root && rank < comm_.size(); ++rank) roots.push_back(rank);
+    std::vector<Subject> subjects;
+    for (tutti_datatype_t datatype : options_.datatypes) {
+      for (auto op : ops) {
+        if (op && !info(*op).takes(info(datatype))) continue;
+        for (auto root : roots) subjects.push_back({datatype, op, root});
+      }
+    }
+    return subjects;
+  }
+
+  void run_sizes(const Subject& subject) {
+    Pattern pattern(*subject.datatype, subject.op, comm_.size());
+    std::optional<uint64_t> last_count;
+    for (uint64_t size = options_.min_bytes; size <= options_.max_bytes; size = following(size)) {
+      uint64_t count = count_of(collective_, size, *subject.datatype, comm_.size());
+      if (std::exchange(last_count, count) == count) continue;  // small steps are the same row again
+      add(run_size(subject, count, pattern));
+    }
+  }
+
+  uint64_t following(uint64_t size) const {
+    if (options_.step_factor <= 1) return size + options_.step_bytes;
+    return std::max(size + 1, static_cast<uint64_t>(static_cast<double>(size) * options_.step_factor));
+  }
+
+  Row run_size(const Subject& subject, uint64_t count, const Pattern& pattern) {
+    Layout layout(collective_, count, comm_.rank(), comm_.size(), subject.root.value_or(0));
+    Trial out_of_place(layout, pattern, comm_.rank(), send_, recv_, false);
+    Trial in_place(layout, pattern, comm_.rank(), send_, recv_, true);
+    tutti_call_t call = call_of(subject);
+    out_of_place.describe(call);
+    Row row = planned_row(call);
+    row.subject = subject;
+    row.size_bytes = layout.total * tutti_datatype_size(*subject.datatype);
+    row.count = count;
+    if (options_.out_of_place) row.out_of_place = run_placement(call, out_of_place, row.size_bytes);
+    in_place.describe(call);
+    if (options_.in_place) row.in_place = run_placement(call, in_place, row.size_bytes);
+    return row;
+  }
+
+  void run_without_data() {
+    tutti_call_t call = call_of({});
+    Row row = planned_row(call);
+    row.out_of_place.emplace().timing = measure(comm_, call, options_);
+    for (int check = 0; check < options_.checks; ++check) note_wrong(row.out_of_place->wrong, count_early(call));
+    add(std::move(row));
+  }
+
+  tutti_call_t call_of(const Subject& subject) const {
+    tutti_call_t call = {};
+    call.struct_size = sizeof call;
+    call.collective = collective_.collective;
+    call.op = subject.op.value_or(TUTTI_SUM);
+    call.root = subject.root.value_or(0);
+    return call;
+  }
+
+  // A row of what will run.
+  Row planned_row(const tutti_call_t& call) {
+    tutti_plan_info_t plan = comm_.plan_info(call);
+    Row row;
+    row.algorithm = plan.algorithm;
+    row.transport = plan.transport;
+    row.channels = plan.channels;
+    row.predicted_ns = plan.predicted_ns;
+    return row;
+  }
+
+  Placement run_placement(const tutti_call_t& call, Trial& trial, uint64_t size_bytes) {
+    trial.fill(++seed_);
+    Placement placement;
+    placement.timing = measure(comm_, call, options_);
+    if (double time_us = placement.timing.mean_us; time_us > 0) {
+      placement.algbw_gbps = static_cast<double>(size_bytes) / time_us / 1e3;
+      placement.busbw_gbps = placement.algbw_gbps * collective_.bus_factor.of(comm_.size());
+    }
+    for (int check = 0; check < options_.checks; ++check) {
+      trial.guard(++seed_);
+      comm_.run(call);
+      note_wrong(placement.wrong, trial.wrong());
+      note_outside(trial.overwritten());
+    }
+    return placement;
+  }
+
+  // Each rank in turn comes late to a barrier; how often this rank did not wait for it.
+  uint64_t count_early(const tutti_call_t& call) {
+    uint64_t early = 0;
+    for (int late = 0; late < comm_.size(); ++late) {
+      auto start = std::chrono::steady_clock::now();
+      comm_.meet();  // all ranks have started their clocks
+      if (comm_.rank() == late) std::this_thread::sleep_for(kLate);
+      comm_.run(call);
+      early += std::chrono::steady_clock::now() - start < kLate;
+    }
+    return early;
+  }
+
+  // What this rank found, joined over all of them. A broken all-reduce could also break the sum: what this rank saw
+  // itself counts in any case.
+  uint64_t over_all_ranks(uint64_t found) {
+    uint64_t all = std::max(found, static_cast<uint64_t>(comm_.agree(static_cast<int64_t>(found), TUTTI_SUM)));
+    run_.summary.out_of_bounds += all;
+    return all;
+  }
+
+  void note_wrong(std::optional<uint64_t>& sum, uint64_t wrong) { sum = sum.value_or(0) + over_all_ranks(wrong); }
+  void note_outside(uint64_t bytes) { over_all_ranks(bytes); }
+
+  void add(Row row) {
+    print(row_text(row, collective_));
+    run_.rows.push_back(std::move(row));
+  }
+
+  void summarize() {
+    int placements = 0;
+    for (const Row& row : run_.rows) {
+      for (const auto* placement : {&row.out_of_place, &row.in_place}) {
+        if (!*placement) continue;
+        run_.summary.average_busbw_gbps += (*placement)->busbw_gbps;
+        ++placements;
+      }
+    }
+    if (placements) run_.summary.average_busbw_gbps /= placements;
+    if (options_.max_bytes < kLeastMemcpyBytes) return;
+    run_.summary.memcpy_bytes = options_.max_bytes;
+    run_.summary.memcpy_gbps = measure_memcpy(comm_, send_.data(), recv_.data(), options_.max_bytes) / 1e9;
+  }
+
+  void print(const std::string& text) const {
+    if (comm_.rank() != 0) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  const Options& options_;
+  const CollectiveInfo& collective_;
+  Communicator comm_;
+  Buffer send_;
+  Buffer recv_;
+  Run run_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace
+
+bool run_benchmark(const Options& options) { return Benchmark(options).run(); }
+
+}  // namespace tutti::bench
