@@ -44,7 +44,7 @@ struct Case {
   uint64_t slice_bytes = 1024;
   uint64_t count = 0;                        // of the vector or each block; with counts the most that a block has
   uint64_t layout = 0;                       // draws counts and gaps
-  std::vector<uint64_t> counts = {};         // [from * nranks + to], where the two ends know them: instead of drawn ones
+  std::vector<uint64_t> counts = {};         // [from * nranks + to] where only the two ends know: instead of drawn ones
   InPlace in_place = InPlace::kNone;         // kSome: the even ranks
   Memory memory = Memory::kOrdinary;
 

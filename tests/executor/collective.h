@@ -1,5 +1,5 @@
-// Runs the calls of case.h on real ranks, by any algorithm and over any transport, and looks at all the memory that they
-// could touch. For tests.
+// Runs the calls of case.h on real ranks, by any algorithm and over any transport, and looks at all the memory that
+// they could touch. For tests.
 #pragma once
 
 #include "executor/case.h"

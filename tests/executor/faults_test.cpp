@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "executor/collective.h"
+#include "plan/collective.h"
 #include "transports/fault/fault.h"
 
 namespace tutti::test {
@@ -44,7 +45,8 @@ bool sends_payload(const Plan& plan, int rank) {
 // payloads are stored.
 Job draw_with_puts(Chance& chance, const Algorithm& algorithm) {
   Job job = draw(chance, algorithm, "tcp", false);
-  job.which.count = static_cast<uint64_t>(chance.between(1000, 2500));
+  int blocks = chunks_of(job.which.collective, job.which.nranks) > 0 ? job.which.nranks : 1;
+  job.which.count = static_cast<uint64_t>(chance.between(1000, 2500) / blocks);
   job.which.slice_bytes = kMostSliceBytes >> chance.between(0, 3);
   Plan plan = plan_for(job.which);
   do job.victim = chance.between(0, job.which.nranks - 1);
@@ -152,7 +154,7 @@ TEST_CASE("messages that are lost end every rank with an error at the deadline")
     INFO(job.text());
     Running running(job);
     bool waited = false;
-    auto statuses = running.each([&](int rank) { return running.call_until_error(rank, 200); });
+    auto statuses = running.each([&](int rank) { return running.call_until_error(rank, 100); });
     for (const Status& status : statuses) {
       INFO(status.message());
       CHECK((status.code() == Code::kTimeout || status.code() == Code::kAborted || status.code() == Code::kRemote));
