@@ -6,6 +6,8 @@
  *     After a failure tutti_last_error() has the whole sentence: what happened, where, and the remedy.
  *   - Counts are elements. Sizes are bytes. Times are milliseconds.
  *   - "Blocks" means: may wait for other ranks. Every such wait has a deadline (option "timeout_ms").
+ *   - In a forked child the parent's communicators, requests and operations are of no use: every call on them is
+ *     refused. The child may make communicators of its own, or run another program.
  *   - Handles are opaque. One communicator may be used by one thread at a time, except tutti_comm_abort() and
  *     tutti_comm_status(), which any thread may call at any time.
  *   - A communicator that has failed stays failed. Its call's buffers are the caller's again, recv_buffer undefined.
@@ -141,7 +143,8 @@ typedef struct tutti_unique_id {
 } tutti_unique_id_t;
 
 /* Makes a fresh id and starts the meeting point for it in this process: the process must live until every rank has
- * joined. Does not block. Errors: TUTTI_SYSTEM_ERROR when no socket can be opened. */
+ * joined. An id is for one communicator: when this process has joined it, the meeting point ends. Does not block.
+ * Errors: TUTTI_SYSTEM_ERROR when no socket can be opened. */
 TUTTI_API tutti_status_t tutti_get_unique_id(tutti_unique_id_t* id);
 
 /* Joins the communicator of `nranks` ranks named by `id` as `rank` (0 <= rank < nranks). Blocks until every rank has
@@ -157,6 +160,29 @@ TUTTI_API tutti_status_t tutti_comm_init_rank_config(tutti_comm_t** comm, int nr
  * mpirun, MPICH's mpiexec (hydra), srun; a process started by none of them is a communicator of one rank. Blocks like
  * tutti_comm_init_rank(). `config` may be NULL. */
 TUTTI_API tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti_config_t* config);
+
+/* Makes new communicators of the ranks of `comm`: one of all ranks with the same `color`, numbered by `key` and, where
+ * keys are alike, by their rank in `comm`. With color < 0 a rank takes part and gets *new_comm = NULL. A collective
+ * call of `comm`: every rank makes it, in the same place of the order. Blocks until all ranks of the new communicator
+ * have joined or the deadline ("bootstrap_timeout_ms") passes. `config` may be NULL: the options of `comm`. The new
+ * communicator is independent of `comm`, may outlive it, and is the caller's to destroy. Its secret derives from that
+ * of `comm`. Errors: as tutti_comm_init_rank(). */
+TUTTI_API tutti_status_t tutti_comm_split(tutti_comm_t* comm, int color, int key, tutti_comm_t** new_comm,
+                                          const tutti_config_t* config);
+
+/* The same with all ranks, numbered as in `comm`. */
+TUTTI_API tutti_status_t tutti_comm_dup(tutti_comm_t* comm, tutti_comm_t** new_comm, const tutti_config_t* config);
+
+/* What a communicator takes in this process, beside the caller's buffers. */
+typedef struct tutti_comm_memory {
+  size_t struct_size;      /* sizeof(tutti_comm_memory_t), set by the caller */
+  uint64_t reserved_bytes; /* address space for messages; pages that no message has touched take no memory */
+  uint64_t resident_bytes; /* of it: what takes memory now */
+  uint64_t private_bytes;  /* copies of slots for peers without shared memory, and scratch */
+} tutti_comm_memory_t;
+
+/* Fills *memory. Does not block for other ranks. */
+TUTTI_API tutti_status_t tutti_comm_memory(tutti_comm_t* comm, tutti_comm_memory_t* memory);
 
 /* This process's rank (0-based), and the number of ranks. Never block. */
 TUTTI_API tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank);
@@ -295,6 +321,28 @@ TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t
                                          tutti_datatype_t datatype, int root, tutti_comm_t* comm,
                                          tutti_stream_t stream);
 
+/* ---- Operations of your own --------------------------------------------------------------------------------- */
+
+/* Combines blocks of elements: in_out[i] = in[i] op in_out[i] for i in 0 .. count - 1, where `in` is of the lower
+ * ranks. Called with blocks of any size, on the thread that makes progress: the caller's in blocking calls, one of the
+ * library's otherwise. It must be associative, must not call tutti and must not throw. */
+typedef void (*tutti_reduce_function_t)(const void* in, void* in_out, uint64_t count, tutti_datatype_t datatype,
+                                        void* context);
+
+/* Makes an operation for calls of `comm` from a function. Every rank makes the same operations in the same order. With
+ * commutative == 0 contributions are combined in rank order. `context` is handed to the function and must live as long
+ * as the operation. Does not block. Errors: TUTTI_INVALID_USAGE when 192 operations exist. */
+TUTTI_API tutti_status_t tutti_op_create(tutti_op_t* op, tutti_reduce_function_t function, int commutative,
+                                         void* context, tutti_comm_t* comm);
+
+/* Makes a sum whose contributions are multiplied by *scalar first, one element of `datatype`, which is copied and may
+ * differ between ranks; it is for calls of that datatype. The products are rounded to the datatype. Does not block. */
+TUTTI_API tutti_status_t tutti_op_create_pre_mul_sum(tutti_op_t* op, const void* scalar, tutti_datatype_t datatype,
+                                                     tutti_comm_t* comm);
+
+/* Lets go of an operation. Calls that were started keep what they need of it, but a function's context. */
+TUTTI_API tutti_status_t tutti_op_destroy(tutti_op_t op, tutti_comm_t* comm);
+
 /* ---- Calls in full, and requests ---------------------------------------------------------------------------- */
 
 /* A call that was started and not yet waited for. */
@@ -326,6 +374,20 @@ typedef struct tutti_call {
  * be the same on all ranks. On success the caller owns *request until one of the functions below takes it, which may be
  * after tutti_comm_destroy(). */
 TUTTI_API tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request);
+
+/* A call that is checked and planned once and started many times, on the same buffers. */
+typedef struct tutti_prepared tutti_prepared_t;
+
+/* Checks the call and plans it. Does not block, and the other ranks need not do it: they may make the call in any way.
+ * On success the caller owns *prepared until tutti_prepared_destroy(), which must come before that of `comm`. */
+TUTTI_API tutti_status_t tutti_prepare(tutti_comm_t* comm, const tutti_call_t* call, tutti_prepared_t** prepared);
+
+/* Starts the call as tutti_start() does, without allocating. One at a time: its request must have been taken before it
+ * is started again. */
+TUTTI_API tutti_status_t tutti_start_prepared(tutti_prepared_t* prepared, tutti_request_t** request);
+
+/* NULL is allowed. Errors: TUTTI_INVALID_USAGE while it is started and its request was not taken; it then lives on. */
+TUTTI_API tutti_status_t tutti_prepared_destroy(tutti_prepared_t* prepared);
 
 /* Blocks until the request is complete, frees it and sets *request to NULL. Returns the call's status. */
 TUTTI_API tutti_status_t tutti_wait(tutti_request_t** request);

@@ -51,8 +51,8 @@ constexpr std::array kOptions = {
     Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
            &Config::interface},
     Option{{"algorithm", "",
-            "run this algorithm for the collectives that have it: binomial_tree, bruck, chain, direct, direct_one_shot, "
-            "direct_two_shot, dissemination, double_binary_tree, pairwise, recursive_doubling, ring or sequential; "
+            "run this algorithm for the collectives that have it: binomial_tree, bruck, chain, direct, "
+            "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, pairwise, recursive_doubling, ring or sequential; "
             "empty: the planner chooses"},
            &Config::algorithm},
     Option{{"channels", "", "parallel channels of a plan; automatic: the planner chooses"},
@@ -62,7 +62,8 @@ constexpr std::array kOptions = {
     Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
     Option{{"deterministic", "",
-            "1: a reduction's bits depend on the inputs and the number of ranks only, not on size, algorithm or transport"},
+            "1: a reduction's bits depend on the inputs and the number of ranks only, not on size, algorithm or "
+            "transport"},
            &Config::deterministic, 0, 1},
     Option{{"plan_file", "", "run the Plan in this file instead of choosing one"}, &Config::plan_file},
     Option{{"spin_us", "us",

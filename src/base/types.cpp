@@ -49,7 +49,10 @@ std::string_view name_of(Datatype datatype) {
   auto* facts = facts_of(datatype);
   return facts == nullptr ? "?" : facts->name;
 }
-std::string_view name_of(ReduceOp op) { return name_at(kOps, op); }
+std::string_view name_of(ReduceOp op) {
+  if (op == kPreMulSum) return "pre_mul_sum";
+  return is_own(op) ? "an operation of the program" : name_at(kOps, op);
+}
 std::string_view name_of(Collective collective) { return name_at(kCollectives, collective); }
 
 std::optional<Datatype> parse_datatype(std::string_view name) {

@@ -34,6 +34,13 @@ constexpr size_t size_of(Datatype datatype) {
 }
 constexpr bool is_valid(Datatype datatype) { return size_of(datatype) != 0; }
 constexpr bool is_valid(ReduceOp op) { return op >= TUTTI_SUM && op <= TUTTI_BXOR; }
+
+// What an operation that a program made is for those who do not run it: no values of the C API.
+inline constexpr auto kPreMulSum = static_cast<ReduceOp>(32);
+inline constexpr auto kOwnFunction = static_cast<ReduceOp>(33);
+inline constexpr auto kOrderedFunction = static_cast<ReduceOp>(34);  // not commutative
+constexpr bool is_own(ReduceOp op) { return op >= kPreMulSum && op <= kOrderedFunction; }
+
 constexpr bool is_valid(Collective collective) {
   return collective >= TUTTI_ALL_REDUCE && collective <= TUTTI_SCATTER_V;
 }

@@ -41,7 +41,11 @@ Rendezvous::~Rendezvous() {
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const RendezvousOptions& options) {
   UniqueId id;
-  TUTTI_TRY(random_bytes(id.secret));
+  if (options.secret) {
+    id.secret = *options.secret;
+  } else {
+    TUTTI_TRY(random_bytes(id.secret));
+  }
   TUTTI_TRY(random_bytes(std::as_writable_bytes(std::span(&id.job, 1))));
   id.host = options.unix_socket ? options.host.hash() : 0;
   std::vector<Listener> listeners = TUTTI_TRY(open_listeners(id, 0, options));

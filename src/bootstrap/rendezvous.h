@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,6 +18,7 @@ struct RendezvousOptions {
   bool unix_socket = true;
   bool tcp = true;
   HostIdentity host = HostIdentity::here();
+  std::optional<Secret> secret;  // known to the ranks already; none: a new one
 };
 
 class Rendezvous {

@@ -1,7 +1,9 @@
 // The C entry points of tutti.h for options, communicators and memory: arguments are checked, exceptions of the
 // standard library become a Status, and sentences are kept for tutti_last_error(). Nothing else happens here.
+#include <algorithm>
+#include <cstring>
+
 #include "bootstrap/rendezvous.h"
-#include "core/guard.h"
 #include "core/handles.h"
 #include "core/process_context.h"
 
@@ -35,7 +37,20 @@ Status init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, i
   info.nranks = nranks;
   if (id != nullptr) info.id = *id;
   info.launcher = "unique id";
-  return create_communicator(comm, info, options, Deadline::after_ms(options.bootstrap_timeout_ms));
+  TUTTI_TRY(create_communicator(comm, info, options, Deadline::after_ms(options.bootstrap_timeout_ms)));
+  auto context = TUTTI_TRY(ProcessContext::shared());
+  context->close_meeting(info.id);
+  return {};
+}
+
+Status split(tutti_comm_t& comm, int color, int key, tutti_comm_t** new_comm, const tutti_config_t* config) {
+  if (new_comm == nullptr) return null_argument("tutti_comm_split", "new_comm");
+  *new_comm = nullptr;
+  auto handle = std::make_unique<tutti_comm>();
+  handle->communicator =
+      TUTTI_TRY(comm.communicator->split(color, key, config == nullptr ? nullptr : &config->options));
+  if (handle->communicator) *new_comm = handle.release();
+  return {};
 }
 
 Status init_from_environment(tutti_comm_t** comm, const tutti_config_t* config) {
@@ -116,6 +131,30 @@ tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti
   return report(guarded([&] { return init_from_environment(comm, config); }));
 }
 
+tutti_status_t tutti_comm_split(tutti_comm_t* comm, int color, int key, tutti_comm_t** new_comm,
+                                const tutti_config_t* config) {
+  return with_communicator(comm, "tutti_comm_split", [&] { return split(*comm, color, key, new_comm, config); });
+}
+
+tutti_status_t tutti_comm_dup(tutti_comm_t* comm, tutti_comm_t** new_comm, const tutti_config_t* config) {
+  return with_communicator(comm, "tutti_comm_dup", [&] { return split(*comm, 0, comm->communicator->rank(), new_comm, config); });
+}
+
+tutti_status_t tutti_comm_memory(tutti_comm_t* comm, tutti_comm_memory_t* memory) {
+  if (comm == nullptr || memory == nullptr) {
+    return report(null_argument("tutti_comm_memory", comm == nullptr ? "comm" : "memory"));
+  }
+  return with_communicator(comm, "tutti_comm_memory", [&]() -> Status {
+    if (memory->struct_size < sizeof(size_t)) {
+      return error(Code::kInvalidArgument, "tutti_comm_memory: set struct_size to sizeof(tutti_comm_memory_t)");
+    }
+    tutti_comm_memory_t filled = comm->communicator->memory();
+    filled.struct_size = memory->struct_size;
+    std::memcpy(memory, &filled, std::min(memory->struct_size, sizeof filled));
+    return {};
+  });
+}
+
 tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank) {
   if (comm == nullptr || rank == nullptr) {
     return report(null_argument("tutti_comm_rank", comm == nullptr ? "comm" : "rank"));
@@ -138,18 +177,19 @@ tutti_status_t tutti_comm_status(const tutti_comm_t* comm) {
 }
 
 tutti_status_t tutti_comm_finalize(tutti_comm_t* comm) {
-  if (comm == nullptr) return report(null_argument("tutti_comm_finalize", "comm"));
-  return comm->keep(guarded([&] { return comm->communicator->finalize(); }));
+  return with_communicator(comm, "tutti_comm_finalize", [&] { return comm->communicator->finalize(); });
 }
 
 tutti_status_t tutti_comm_destroy(tutti_comm_t* comm) {
   if (comm == nullptr) return TUTTI_SUCCESS;
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_destroy"));
   std::unique_ptr<tutti_comm> owned(comm);
   return report(guarded([&] { return comm->communicator->finalize(); }));
 }
 
 tutti_status_t tutti_comm_abort(tutti_comm_t* comm) {
   if (comm == nullptr) return report(null_argument("tutti_comm_abort", "comm"));
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_abort"));
   return report(guarded([&]() -> Status {
     comm->communicator->abort();
     return {};

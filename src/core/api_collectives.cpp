@@ -1,4 +1,7 @@
-// The C entry points of the collectives: they put arguments in order for Communicator::run().
+// The C entry points of the collectives, and of the operations that they combine by: they put arguments in order for
+// the communicator.
+#include <cstring>
+
 #include "core/api_call.h"
 #include "core/guard.h"
 #include "core/handles.h"
@@ -6,13 +9,12 @@
 namespace tutti {
 namespace {
 
-// Runs a blocking call, named after its collective.
 tutti_status_t run(tutti_comm_t* comm, tutti_stream_t stream, const CallArguments& arguments) {
-  if (comm == nullptr) return report(null_argument(function_of(arguments.collective), "comm"));
-  return comm->keep(guarded([&]() -> Status {
-    if (stream != nullptr) return check_stream(function_of(arguments.collective), stream);
-    return comm->communicator->run(arguments);
-  }));
+  if (comm == nullptr || comm->is_parents() || stream != nullptr) [[unlikely]] {
+    return with_communicator(comm, function_of(arguments.collective),
+                             [&] { return check_stream(function_of(arguments.collective), stream); });
+  }
+  return comm->keep(guarded([&] { return comm->communicator->run(arguments); }));
 }
 
 const std::byte* input(const void* buffer) { return static_cast<const std::byte*>(buffer); }
@@ -170,6 +172,37 @@ tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t* send_cou
                             .output = output(recv_buffer),
                             .send_counts = send_counts,
                             .send_displacements = send_displacements});
+}
+
+tutti_status_t tutti_op_create(tutti_op_t* op, tutti_reduce_function_t function, int commutative, void* context,
+                               tutti_comm_t* comm) {
+  return with_communicator(comm, "tutti_op_create", [&]() -> Status {
+    if (op == nullptr) return null_argument("tutti_op_create", "op");
+    if (function == nullptr) return null_argument("tutti_op_create", "function");
+    *op = TUTTI_TRY(comm->communicator->own_ops().add({.kind = commutative != 0 ? kOwnFunction : kOrderedFunction,
+                                                       .function = function,
+                                                       .context = context}));
+    return {};
+  });
+}
+
+tutti_status_t tutti_op_create_pre_mul_sum(tutti_op_t* op, const void* scalar, tutti_datatype_t datatype,
+                                           tutti_comm_t* comm) {
+  return with_communicator(comm, "tutti_op_create_pre_mul_sum", [&]() -> Status {
+    if (op == nullptr) return null_argument("tutti_op_create_pre_mul_sum", "op");
+    if (scalar == nullptr) return null_argument("tutti_op_create_pre_mul_sum", "scalar");
+    if (!is_valid(datatype)) {
+      return error(Code::kInvalidArgument, "there is no datatype with the number {}", static_cast<int>(datatype));
+    }
+    OwnOp own{.kind = kPreMulSum, .datatype = datatype};
+    std::memcpy(own.factor.data(), scalar, size_of(datatype));
+    *op = TUTTI_TRY(comm->communicator->own_ops().add(own));
+    return {};
+  });
+}
+
+tutti_status_t tutti_op_destroy(tutti_op_t op, tutti_comm_t* comm) {
+  return with_communicator(comm, "tutti_op_destroy", [&] { return comm->communicator->own_ops().remove(op); });
 }
 
 }  // extern "C"

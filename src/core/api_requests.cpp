@@ -10,18 +10,22 @@
 namespace tutti {
 namespace {
 
-// Frees a finished request and gives its result.
+// Takes a finished request, which is freed unless it is a prepared call's, and gives its result.
 tutti_status_t take_result(tutti_request_t** request) {
-  std::unique_ptr<tutti_request> owned(std::exchange(*request, nullptr));
-  if (owned->handle == nullptr) return report(std::move(owned->result));  // its communicator is destroyed
-  owned->handle->remove(*owned);
-  return owned->handle->keep(owned->result);
+  tutti_request& taken = *std::exchange(*request, nullptr);
+  std::unique_ptr<tutti_request> owned(taken.owner == nullptr ? &taken : nullptr);
+  if (taken.owner != nullptr) taken.owner->started = false;
+  if (taken.handle == nullptr) return report(taken.result);  // its communicator is destroyed
+  taken.handle->remove(taken);
+  return taken.handle->keep(taken.result);
 }
 
 // Whether the request is complete, after a little progress.
 bool test(tutti_request_t& request) {
   return request.communicator == nullptr || request.communicator->test(request);
 }
+
+bool is_parents(const tutti_request_t& request) { return request.handle != nullptr && request.handle->is_parents(); }
 
 bool is_done(const tutti_request_t& request) { return request.done.load(std::memory_order_acquire); }
 
@@ -52,8 +56,7 @@ using namespace tutti;
 extern "C" {
 
 tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request) {
-  if (comm == nullptr) return report(null_argument("tutti_start", "comm"));
-  return comm->keep(guarded([&]() -> Status {
+  return with_communicator(comm, "tutti_start", [&]() -> Status {
     if (request == nullptr) return null_argument("tutti_start", "request");
     *request = nullptr;
     auto owned = std::make_unique<tutti_request>();
@@ -63,11 +66,53 @@ tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_r
     *request = owned.release();
     comm->communicator->progress_alone();
     return {};
-  }));
+  });
+}
+
+tutti_status_t tutti_prepare(tutti_comm_t* comm, const tutti_call_t* call, tutti_prepared_t** prepared) {
+  return with_communicator(comm, "tutti_prepare", [&]() -> Status {
+    if (prepared == nullptr) return null_argument("tutti_prepare", "prepared");
+    *prepared = nullptr;
+    auto owned = std::make_unique<tutti_prepared>();
+    owned->comm = comm;
+    owned->request.owner = owned.get();
+    owned->request.arguments = TUTTI_TRY(arguments_of(call, "tutti_prepare"));
+    TUTTI_TRY(comm->communicator->prepare(owned->request));
+    *prepared = owned.release();
+    return {};
+  });
+}
+
+tutti_status_t tutti_start_prepared(tutti_prepared_t* prepared, tutti_request_t** request) {
+  if (prepared == nullptr) return report(null_argument("tutti_start_prepared", "prepared"));
+  return with_communicator(prepared->comm, "tutti_start_prepared", [&]() -> Status {
+    if (request == nullptr) return null_argument("tutti_start_prepared", "request");
+    *request = nullptr;
+    if (prepared->started) {
+      return error(Code::kInvalidUsage, "tutti_start_prepared: the call is started; wait for its request first");
+    }
+    Communicator& communicator = *prepared->comm->communicator;
+    TUTTI_TRY(communicator.start_prepared(prepared->request));
+    prepared->started = true;
+    prepared->comm->add(prepared->request);
+    *request = &prepared->request;
+    communicator.progress_alone();
+    return {};
+  });
+}
+
+tutti_status_t tutti_prepared_destroy(tutti_prepared_t* prepared) {
+  if (prepared != nullptr && prepared->started) {
+    return report(
+        error(Code::kInvalidUsage, "tutti_prepared_destroy: the call is started; wait for its request first"));
+  }
+  delete prepared;
+  return TUTTI_SUCCESS;
 }
 
 tutti_status_t tutti_wait(tutti_request_t** request) {
   if (request == nullptr || *request == nullptr) return report(null_argument("tutti_wait", "request"));
+  if (is_parents(**request)) return report(refuse_after_fork("tutti_wait"));
   if ((*request)->communicator != nullptr) (*request)->communicator->wait(**request);
   return take_result(request);
 }
@@ -75,6 +120,7 @@ tutti_status_t tutti_wait(tutti_request_t** request) {
 tutti_status_t tutti_test(tutti_request_t** request, int* done) {
   if (request == nullptr || *request == nullptr) return report(null_argument("tutti_test", "request"));
   if (done == nullptr) return report(null_argument("tutti_test", "done"));
+  if (is_parents(**request)) return report(refuse_after_fork("tutti_test"));
   *done = tutti::test(**request) ? 1 : 0;
   return *done != 0 ? take_result(request) : TUTTI_SUCCESS;
 }
@@ -94,6 +140,8 @@ tutti_status_t tutti_wait_any(size_t count, tutti_request_t** requests, size_t* 
   if (requests == nullptr && count > 0) return report(null_argument("tutti_wait_any", "requests"));
   if (index == nullptr) return report(null_argument("tutti_wait_any", "index"));
   *index = count;
+  bool after_fork = std::any_of(requests, requests + count, [](auto* each) { return each && is_parents(*each); });
+  if (after_fork) return report(refuse_after_fork("tutti_wait_any"));
   if (std::all_of(requests, requests + count, [](auto* request) { return request == nullptr; })) return TUTTI_SUCCESS;
   Status waited = guarded([&]() -> Status {
     *index = TUTTI_TRY(wait_for_any({requests, count}));

@@ -52,12 +52,10 @@ Status check_kinds(const CallArguments& arguments, int nranks) {
     return error(Code::kInvalidArgument, "there is no datatype with the number {}",
                  static_cast<int>(arguments.datatype));
   }
-  if (reduces(arguments.collective) && !is_valid(arguments.op)) {
-    return error(Code::kInvalidArgument, "there is no operation with the number {}", static_cast<int>(arguments.op));
-  }
-  if (reduces(arguments.collective) && !is_defined_for(arguments.op, arguments.datatype)) {
-    return error(Code::kInvalidArgument, "{}: {} is for integers, not for {}", name_of(arguments.collective),
-                 name_of(arguments.op), name_of(arguments.datatype));
+  bool has_op = reduces(arguments.collective) && !is_own(arguments.op);
+  if (has_op && !is_defined_for(arguments.op, arguments.datatype)) {
+    return error(Code::kInvalidArgument, "{}: {} is for integers, not for {}; choose another operation or datatype",
+                 name_of(arguments.collective), name_of(arguments.op), name_of(arguments.datatype));
   }
   if (has_root(arguments.collective) && (arguments.root < 0 || arguments.root >= nranks)) {
     return error(Code::kInvalidArgument, "{}: root {} is no rank; ranks are 0 to {}", name_of(arguments.collective),

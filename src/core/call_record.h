@@ -52,8 +52,8 @@ class PublishedRecord {
   std::array<std::atomic<uint64_t>, kWords> words_{};
 };
 
-// The records of a rank's last calls, the current one among them. Messages name a call by its signature only, and may be
-// read when their sender has long gone on.
+// The records of a rank's last calls, the current one among them. Messages name a call by its signature only, and may
+// be read when their sender has long gone on.
 class PublishedRecords {
  public:
   void publish(const CallRecord& record);

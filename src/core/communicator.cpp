@@ -26,9 +26,15 @@ Status Communicator::run(const CallArguments& arguments) {
   return std::move(request.result);
 }
 
-Status Communicator::admit(tutti_request& request) {
+Status Communicator::check_usable() const {
   if (failure_.happened()) return failure_.status();
   if (finalized_) return error(Code::kInvalidUsage, "this communicator is finalized: it takes no more calls");
+  return {};
+}
+
+Status Communicator::admit(tutti_request& request) {
+  TUTTI_TRY(check_usable());
+  TUTTI_TRY(resolve_op(request.arguments, request.own_op));
   TUTTI_TRY(keep_counts(request.arguments, rank_, nranks_, request.counts));
   request.geometry = TUTTI_TRY(geometry_of(request.arguments, rank_, nranks_));
   TUTTI_TRY(check_buffers(request.arguments, request.geometry));
@@ -39,12 +45,32 @@ Status Communicator::admit(tutti_request& request) {
 Status Communicator::start(tutti_request& request) {
   TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(admit(request));
+  enqueue(request);
+  return {};
+}
+
+Status Communicator::prepare(tutti_request& request) {
+  TUTTI_TRY(context_->engine->start());
+  TUTTI_TRY(admit(request));
+  if (nranks_ == 1) return {};
+  Turn turn = take_turn();
+  return plan_with_turn(request.arguments, request.geometry).status();
+}
+
+Status Communicator::start_prepared(tutti_request& request) {
+  TUTTI_TRY(check_usable());
+  request.done.store(false, std::memory_order_relaxed);
+  request.next = nullptr;
+  enqueue(request);
+  return {};
+}
+
+void Communicator::enqueue(tutti_request& request) {
   request.queued = true;
   pending_.fetch_add(1, std::memory_order_acq_rel);
   std::lock_guard lock(queue_mutex_);
   (last_ == nullptr ? first_ : last_->next) = &request;
   last_ = &request;
-  return {};
 }
 
 tutti_request* Communicator::dequeue() {

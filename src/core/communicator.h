@@ -16,6 +16,7 @@
 #include "core/call_record.h"
 #include "core/failure.h"
 #include "core/links.h"
+#include "core/own_ops.h"
 #include "core/prepared.h"
 #include "core/process_context.h"
 #include "core/request.h"
@@ -38,16 +39,28 @@ class Communicator {
   int nranks() const { return nranks_; }
   const Topology& topology() const { return topology_; }
 
+  // A communicator of the ranks that say the same color, in the order of their keys; null with a negative color. Blocks
+  // until they have joined. `config`: null for this one's.
+  Result<std::unique_ptr<Communicator>> split(int color, int key, const Config* config);
+  // What it takes in this process.
+  tutti_comm_memory_t memory();
+
   // Blocks until the call is complete.
   Status run(const CallArguments& arguments);
   // Queues the call; `request` is the caller's and must live until it is done.
   Status start(tutti_request& request);
+  // Checks and plans the call, so that start_prepared() may queue it any number of times.
+  Status prepare(tutti_request& request);
+  Status start_prepared(tutti_request& request);
   // Lets the engine make progress on what was started.
   void progress_alone() { context_->engine->add(this); }
   // Blocks until `request` is done.
   void wait(tutti_request& request);
   // Advances calls a little; whether `request` is done.
   bool test(tutti_request& request);
+
+  // The operations that the program has made. Any thread.
+  OwnOps& own_ops() { return own_ops_; }
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(CallArguments arguments);
@@ -102,7 +115,12 @@ class Communicator {
     std::unique_lock<std::mutex> lock_;
   };
 
+  template <typename T>
+  Result<std::vector<T>> gather_from_all(const T& mine);
+  Status check_usable() const;
   Status admit(tutti_request& request);
+  void enqueue(tutti_request& request);
+  Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   tutti_request* dequeue();
   Turn take_turn();
   // With the turn:
@@ -158,6 +176,8 @@ class Communicator {
   WaitPolicy wait_policy_;
   DataPathOptions data_path_;
   bool finalized_ = false;
+  OwnOps own_ops_;
+  uint64_t splits_ = 0;
 
   std::mutex queue_mutex_;               // guards first_ and last_
   tutti_request* first_ = nullptr;

@@ -7,9 +7,14 @@ namespace tutti {
 namespace {
 
 // Without peers a call copies the one block.
-void copy_block(const CallArguments& arguments, const Geometry& geometry) {
-  if (geometry.in_place || geometry.input_bytes == 0) return;
+void copy_block(const CallArguments& arguments, const Geometry& geometry, const OwnOp& own_op) {
+  if (geometry.input_bytes == 0) return;
   uint64_t element = size_of(arguments.datatype);
+  if (arguments.op == kPreMulSum) {
+    return scale(arguments.datatype, arguments.output, arguments.input, geometry.input_bytes / element,
+                 own_op.factor.data());
+  }
+  if (geometry.in_place) return;
   uint64_t from = geometry.input.counts != nullptr ? arguments.send_displacements[0] * element : 0;
   uint64_t to = geometry.output.counts != nullptr ? arguments.recv_displacements[0] * element : 0;
   copy(arguments.output + to, arguments.input + from, geometry.input_bytes - from, Store::kCached);
@@ -17,12 +22,20 @@ void copy_block(const CallArguments& arguments, const Geometry& geometry) {
 
 }  // namespace
 
+// Puts in place of the number of an operation of the program what kind it is.
+Status Communicator::resolve_op(CallArguments& arguments, OwnOp& own_op) const {
+  if (!reduces(arguments.collective) || is_valid(arguments.op)) return {};
+  own_op = TUTTI_TRY(own_ops_.find(arguments.op, arguments.datatype));
+  arguments.op = own_op.kind;
+  return {};
+}
+
 Status Communicator::begin(tutti_request& request) {
   const CallArguments& arguments = request.arguments;
   slow_since_.reset();
   connecting_ = false;
   if (nranks_ == 1) {
-    copy_block(arguments, request.geometry);
+    copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
   prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
@@ -55,6 +68,7 @@ void Communicator::bind() {
   call_.shape = &shape;
   call_.datatype = arguments.datatype;
   call_.op = arguments.op;
+  call_.own_op = is_own(arguments.op) ? &active_->own_op : nullptr;
   call_.input = arguments.input;
   call_.output = arguments.output;
   call_.in_place = geometry.in_place;
@@ -82,6 +96,8 @@ Status Communicator::find_windows() {
 
 Result<Prepared*> Communicator::plan_for(CallArguments arguments) {
   std::vector<uint64_t> counts;
+  OwnOp own_op;
+  TUTTI_TRY(resolve_op(arguments, own_op));
   TUTTI_TRY(keep_counts(arguments, rank_, nranks_, counts));
   Geometry geometry = TUTTI_TRY(geometry_of(arguments, rank_, nranks_));
   Turn turn = take_turn();
@@ -94,6 +110,13 @@ Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, c
                       .op = arguments.op,
                       .root = arguments.root,
                       .count = geometry.plan_count});
+}
+
+tutti_comm_memory_t Communicator::memory() {
+  Turn turn = take_turn();
+  tutti_comm_memory_t memory = links_->memory();
+  memory.private_bytes += run_.scratch_bytes();
+  return memory;
 }
 
 }  // namespace tutti

@@ -67,6 +67,5 @@ tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t
 }
 
 tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info) {
-  if (comm == nullptr) return report(Status(Code::kInvalidArgument, "tutti_comm_plan_info: comm is NULL"));
-  return comm->keep(guarded([&] { return plan_info(*comm, call, info); }));
+  return with_communicator(comm, "tutti_comm_plan_info", [&] { return plan_info(*comm, call, info); });
 }

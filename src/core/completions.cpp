@@ -10,8 +10,8 @@ constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
 }  // namespace
 
-// The announcer first completes the request and then looks for waiters; a waiter first says that it waits and then looks
-// at the request. One of the two sees the other.
+// The announcer first completes the request and then looks for waiters; a waiter first says that it waits and then
+// looks at the request. One of the two sees the other.
 void Completions::announce() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_seq_cst) == 0) return;

@@ -53,7 +53,8 @@ Status check_agreement(const std::vector<Facts>& all) {
 std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& config,
                                                                   const std::optional<Plan>& plan) {
   std::vector<std::pair<std::string, std::string>> agreed;
-  for (std::string_view name : {"transport", "algorithm", "channels", "slice_bytes", "slot_bytes", "slots", "deterministic"}) {
+  for (std::string_view name :
+       {"transport", "algorithm", "channels", "slice_bytes", "slot_bytes", "slots", "deterministic"}) {
     agreed.emplace_back(name, value_of(config, name));
   }
   agreed.emplace_back("plan_file", plan ? fmt::format("the plan {:016x}", plan->digest()) : "");

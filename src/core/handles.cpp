@@ -3,6 +3,7 @@
 void tutti_comm::add(tutti_request& request) {
   request.handle = this;
   request.older = newest;
+  request.newer = nullptr;
   if (newest != nullptr) newest->newer = &request;
   newest = &request;
 }

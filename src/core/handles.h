@@ -6,6 +6,8 @@
 
 #include "base/config.h"
 #include "core/communicator.h"
+#include "core/forks.h"
+#include "core/guard.h"
 #include "core/report.h"
 
 struct tutti_config {
@@ -16,6 +18,10 @@ struct tutti_comm {
   std::unique_ptr<tutti::Communicator> communicator;
   mutable std::string last_error;
   tutti_request* newest = nullptr;  // of the requests that were not taken yet
+  const uint64_t forks = tutti::forks();  // of this process when it was made
+
+  // Whether this process is a child of the one that made it: its threads and connections are the parent's.
+  bool is_parents() const { return forks != tutti::forks(); }
 
   tutti_comm() = default;
   tutti_comm(const tutti_comm&) = delete;
@@ -32,3 +38,28 @@ struct tutti_comm {
     return static_cast<tutti_status_t>(status.code());
   }
 };
+
+struct tutti_prepared {
+  tutti_comm* comm = nullptr;
+  tutti_request request;   // of all its starts
+  bool started = false;    // and not taken
+};
+
+namespace tutti {
+
+inline Status refuse_after_fork(std::string_view function) {
+  return error(Code::kInvalidUsage,
+               "{}: this process is a child of the one that made the communicator, which cannot be used here; make one "
+               "in the child, or start another program",
+               function);
+}
+
+// What every entry point with a communicator does around its `body`, which gives a Status.
+template <typename Body>
+tutti_status_t with_communicator(tutti_comm_t* comm, std::string_view function, Body&& body) {
+  if (comm == nullptr) return report(null_argument(function, "comm"));
+  if (comm->is_parents()) return report(refuse_after_fork(function));
+  return comm->keep(guarded(body));
+}
+
+}  // namespace tutti

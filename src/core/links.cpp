@@ -1,8 +1,13 @@
 #include "core/links.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <thread>
 
+#include "base/arithmetic.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "transports/loopback/loopback.h"
@@ -14,6 +19,22 @@ namespace {
 
 // The double binary tree takes two channels, or an even number of them.
 constexpr int64_t kLeastChannels = 2;
+
+// Of shared memory: how much of it was ever touched, by any process. Asked piece by piece, so that it needs little
+// memory.
+uint64_t resident_bytes(std::span<std::byte> mapped) {
+  auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, 4096> pages;
+  uint64_t resident = 0;
+  for (size_t at = 0; at < mapped.size(); at += pages.size() * page) {
+    size_t size = std::min(mapped.size() - at, pages.size() * page);
+    if (::mincore(mapped.data() + at, size, pages.data()) != 0) return resident;
+    size_t count = ceil_div(size, page);
+    resident += page * static_cast<uint64_t>(std::count_if(pages.begin(), pages.begin() + count,
+                                                           [](unsigned char each) { return (each & 1) != 0; }));
+  }
+  return resident;
+}
 
 }  // namespace
 
@@ -66,6 +87,16 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
 }
 
 std::string_view Links::transport_to(int rank) const { return name_of(topology_->link(rank_, rank).kind); }
+
+tutti_comm_memory_t Links::memory() const {
+  tutti_comm_memory_t memory{};
+  memory.reserved_bytes = arena_.bytes().size();
+  memory.resident_bytes = resident_bytes(arena_.bytes());
+  for (const auto& peer : peers_) {
+    if (peer) memory.private_bytes += peer->mirror_bytes();
+  }
+  return memory;
+}
 
 bool Links::any_in_process() const {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {

@@ -17,6 +17,7 @@
 #include "executor/call.h"
 #include "executor/stream_layout.h"
 #include "topology/topology.h"
+#include "tutti/tutti.h"
 #include "transports/loopback/hub.h"
 #include "transports/transport.h"
 
@@ -45,6 +46,8 @@ class Links {
   // The ranks that are connected.
   Peers& peers() { return peers_; }
   const StreamLayout& layout() const { return layout_; }
+  // Of the arena, and of the peers.
+  tutti_comm_memory_t memory() const;
   // Whether a peer lives in this process, and so uses this rank's memory as it is.
   bool any_in_process() const;
   // The transport to `rank`: "shm".

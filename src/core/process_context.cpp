@@ -1,7 +1,12 @@
 #include "core/process_context.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
 #include "bootstrap/crypto.h"
 #include "bootstrap/unique_id.h"
+#include "core/forks.h"
 #include "transports/loopback/loopback.h"
 
 namespace tutti {
@@ -15,12 +20,26 @@ Result<std::shared_ptr<ProcessContext>> ProcessContext::create() {
 }
 
 Result<std::shared_ptr<ProcessContext>> ProcessContext::shared() {
-  // Never destroyed: the process may end while other threads are still inside a call.
-  static std::mutex& mutex = *new std::mutex;
-  static auto& context = *new std::shared_ptr<ProcessContext>;
-  std::lock_guard lock(mutex);
-  if (!context) context = TUTTI_TRY(create());
-  return context;
+  // Never destroyed: the process may end while other threads are still inside a call. A forked child has its own: the
+  // parent's may be in any state, and its threads are not here.
+  struct Slot {
+    uint64_t of_forks = forks();
+    std::mutex mutex;
+    std::shared_ptr<ProcessContext> context;
+  };
+  static std::atomic<Slot*> current{new Slot};
+  Slot* slot = current.load(std::memory_order_acquire);
+  if (slot->of_forks != forks()) {
+    auto* fresh = new Slot;
+    if (current.compare_exchange_strong(slot, fresh)) {
+      slot = fresh;
+    } else {
+      delete fresh;
+    }
+  }
+  std::lock_guard lock(slot->mutex);
+  if (!slot->context) slot->context = TUTTI_TRY(create());
+  return slot->context;
 }
 
 Status ProcessContext::open_meeting(const Config& config, tutti_unique_id_t* id) {
@@ -29,6 +48,18 @@ Status ProcessContext::open_meeting(const Config& config, tutti_unique_id_t* id)
   std::lock_guard lock(meetings_mutex_);
   meetings_.push_back(std::move(meeting));
   return {};
+}
+
+void ProcessContext::close_meeting(const tutti_unique_id_t& id) {
+  std::unique_ptr<bootstrap::Rendezvous> over;  // ends without the lock
+  std::lock_guard lock(meetings_mutex_);
+  auto found = std::find_if(meetings_.begin(), meetings_.end(), [&](const auto& meeting) {
+    tutti_unique_id_t its = bootstrap::encode(meeting->id());
+    return std::memcmp(its.bytes, id.bytes, sizeof its.bytes) == 0;
+  });
+  if (found == meetings_.end()) return;
+  over = std::move(*found);
+  meetings_.erase(found);
 }
 
 }  // namespace tutti

@@ -22,8 +22,10 @@ class ProcessContext {
   // The process's; what the C API uses.
   static Result<std::shared_ptr<ProcessContext>> shared();
 
-  // Opens the meeting point of a new id; it stays open as long as the context.
+  // Opens the meeting point of a new id.
   Status open_meeting(const Config& config, tutti_unique_id_t* id);
+  // Ends it if it is this process's: all ranks have joined.
+  void close_meeting(const tutti_unique_id_t& id);
 
   MemoryRegistry memory;
   Completions completions;

@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "core/arguments.h"
+#include "executor/own_op.h"
 
 namespace tutti {
 
@@ -21,9 +22,11 @@ struct tutti_request {
   tutti::CallArguments arguments;
   std::vector<uint64_t> counts;  // what the arguments' arrays refer to
   tutti::Geometry geometry;
+  tutti::OwnOp own_op;           // when the arguments' op is one
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it
+  tutti_prepared* owner = nullptr;  // of a prepared call; else whoever takes the request frees it
   tutti_request* next = nullptr;    // in the communicator's queue
   tutti_request* older = nullptr;   // in the handle's list
   tutti_request* newer = nullptr;

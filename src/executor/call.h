@@ -7,6 +7,7 @@
 
 #include "base/types.h"
 #include "executor/message.h"
+#include "executor/own_op.h"
 #include "executor/peer.h"
 #include "plan/partition.h"
 #include "plan/plan.h"
@@ -27,6 +28,7 @@ struct Call {
   const PlanShape* shape = nullptr;
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
+  const OwnOp* own_op = nullptr;   // when the op is one of the program
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   bool in_place = false;           // what the buffers share is the same block in both

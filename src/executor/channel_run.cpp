@@ -36,8 +36,17 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
+  if (call.own_op != nullptr) prepare_own_op();
   section_ = 0;
   enter_section();
+}
+
+// Memory that few calls need.
+void ChannelRun::prepare_own_op() {
+  by_function_.prepare(sources_.capacity());
+  if (multiplies_first() && multiplied_.size() < call_->shape->slice_bytes) {
+    multiplied_.resize(call_->shape->slice_bytes);
+  }
 }
 
 void ChannelRun::enter_section() {

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "executor/call.h"
+#include "executor/combine_by_function.h"
 #include "executor/program.h"
 #include "kernels/kernels.h"
 
@@ -25,6 +26,7 @@ class ChannelRun {
   // Goes as far as it can. kDone: the results are in the output, and no peer needs the caller's memory any more.
   Result<Progress> advance();
 
+  size_t scratch_bytes() const { return scratch_.size() + multiplied_.size(); }
   // The peer that the run waits for, -1 when it is not waiting or for several.
   int waiting_for() const { return waiting_for_; }
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
@@ -76,6 +78,8 @@ class ChannelRun {
   bool may_lend(const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
+  bool multiplies_first() const { return call_->op == kPreMulSum; }
+  const std::byte* multiplied(const std::byte* from, uint64_t size_bytes);
   template <typename Visit>
   void visit_lenders(const Op& op, Visit&& visit);
   Step combine_with_lenders(const Op& op);
@@ -91,6 +95,7 @@ class ChannelRun {
   Value value_of(const Operand& operand, uint64_t slice);
   std::byte* storage_of(const Operand& operand, uint64_t slice);
   Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
+  void prepare_own_op();
   void enter_section();
   void next_op();
   // How often an op runs, and how many rounds that makes of the current section.
@@ -132,6 +137,8 @@ class ChannelRun {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> destinations_;
   std::vector<Delivery> deliveries_;
+  FunctionCombiner by_function_;
+  std::vector<std::byte> multiplied_;  // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known
 };
 

@@ -58,7 +58,8 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
   switch (operand.space) {
     case Space::kInput: {
       Piece piece = call_->partition.input(channel_, operand.index, slice);
-      return {call_->input + piece.offset_bytes, piece.size_bytes};
+      const std::byte* data = call_->input + piece.offset_bytes;
+      return {multiplies_first() ? multiplied(data, piece.size_bytes) : data, piece.size_bytes};
     }
     case Space::kOutput: {
       auto piece = output_piece(operand.index, slice);
@@ -72,6 +73,13 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
   }
   const RecvStream& stream = peer(operand.index).recv_stream(channel_);
   return {stream.payload(), stream.size_bytes()};
+}
+
+// A step has one piece of the input at most.
+const std::byte* ChannelRun::multiplied(const std::byte* from, uint64_t size_bytes) {
+  if (size_bytes == 0) return from;
+  scale(call_->datatype, multiplied_.data(), from, size_bytes / size_of(call_->datatype), call_->own_op->factor.data());
+  return multiplied_.data();
 }
 
 std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
@@ -155,7 +163,8 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.
 bool ChannelRun::may_lend(const Send& send) const {
-  return call_->lends() && (send.source.space == Space::kInput || send.source.space == Space::kOutput);
+  bool is_input = send.source.space == Space::kInput && !multiplies_first();
+  return call_->lends() && (is_input || send.source.space == Space::kOutput);
 }
 
 const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
@@ -176,8 +185,12 @@ void ChannelRun::combine(const Op& op) {
     }
     return;
   }
+  if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
+    uint64_t count = value_bytes_ / size_of(call_->datatype);
+    return by_function_.combine(*call_->own_op, call_->datatype, sources_, destinations_, count);
+  }
   reduce({.datatype = call_->datatype,
-          .op = call_->op,
+          .op = multiplies_first() ? TUTTI_SUM : call_->op,
           .sources = sources_,
           .destinations = destinations_,
           .count = value_bytes_ / size_of(call_->datatype),

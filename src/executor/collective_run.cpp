@@ -74,6 +74,12 @@ uint64_t CollectiveRun::foreign_signature() const {
   return 0;
 }
 
+size_t CollectiveRun::scratch_bytes() const {
+  size_t bytes = 0;
+  for (const ChannelRun& channel : channels_) bytes += channel.scratch_bytes();
+  return bytes;
+}
+
 bool Waiter::idle() {
   constexpr uint32_t kRoundsPerClock = 32;
   if (idle_rounds_++ == 0) since_ = Clock::now();

@@ -23,6 +23,7 @@ class CollectiveRun {
   bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
   uint64_t foreign_signature() const;
+  size_t scratch_bytes() const;
   // A peer that a channel waits for, -1 if none.
   int waiting_for() const;
 

@@ -118,6 +118,7 @@ class Peer {
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
+  size_t mirror_bytes() const { return mirror_.size(); }
   // Whether all that was handed to the link has left it, and with it the caller's memory.
   bool sent_all() const { return !needs_poll_ || !broken_.ok() || !link_.has_pending(); }
   // Whether the link has taken something since the last time this was asked: what arm() adds may be another thing then.

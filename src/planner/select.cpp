@@ -87,6 +87,7 @@ bool is_narrow(const Request& request) {
   return is_narrow_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
 }
 
+// Whether contributions are combined by the tree over rank indices, but for the order of the only two.
 bool keeps_rank_tree(const Algorithm& algorithm, int nranks) {
   switch (algorithm.traits.rank_tree) {
     case RankTree::kAlways: return true;
@@ -113,9 +114,10 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
     return fmt::format("it would round partial results to {} at each hop; ask for it by name if that is wanted",
                        name_of(request.datatype));
   }
-  if (tuning.deterministic && reduces(request.collective) && !keeps_rank_tree(algorithm, topology.nranks())) {
-    return "it combines in another order than the one that deterministic results need";
-  }
+  bool keeps_order = keeps_rank_tree(algorithm, topology.nranks());
+  if (request.op == kOrderedFunction && algorithm.traits.rank_tree == RankTree::kNever) keeps_order = false;
+  bool needs_order = tuning.deterministic || request.op == kOrderedFunction;
+  if (needs_order && reduces(request.collective) && !keeps_order) return "it does not combine in rank order";
   bool counts_are_private = has_counts(request.collective) && request.collective != TUTTI_ALL_GATHER_V &&
                             request.collective != TUTTI_REDUCE_SCATTER_V;
   if (algorithm.traits.carries_for_others && counts_are_private) {
@@ -179,7 +181,8 @@ uint64_t size_class_bytes(uint64_t size_bytes) {
 
 Result<Choice> choose(const Topology& topology, const Request& asked, const Tuning& tuning) {
   if (topology.nranks() == 0) return error(Code::kInvalidArgument, "cannot plan for a topology without ranks");
-  if (!is_valid(asked.datatype) || !is_valid(asked.op) || !is_valid(asked.collective)) {
+  bool is_op = is_valid(asked.op) || is_own(asked.op);
+  if (!is_valid(asked.datatype) || !is_op || !is_valid(asked.collective)) {
     return error(Code::kInvalidArgument, "cannot plan for an unknown collective, datatype or operation");
   }
   bool forced = !tuning.algorithm.empty();
