@@ -51,7 +51,7 @@ Status ProcessContext::open_meeting(const Config& config, tutti_unique_id_t* id)
 }
 
 void ProcessContext::close_meeting(const tutti_unique_id_t& id) {
-  std::unique_ptr<bootstrap::Rendezvous> over;  // ends without the lock
+  std::unique_ptr<bootstrap::Rendezvous> over;  // ends after the lock
   std::lock_guard lock(meetings_mutex_);
   auto found = std::find_if(meetings_.begin(), meetings_.end(), [&](const auto& meeting) {
     tutti_unique_id_t its = bootstrap::encode(meeting->id());
