@@ -21,7 +21,7 @@ ALGORITHMS = ("binomial_tree", "bruck", "chain", "direct", "direct_one_shot", "d
               "double_binary_tree", "pairwise", "recursive_doubling", "ring", "sequential")
 SMALL_PIECES = {"TUTTI_SLICE_BYTES": "1024", "TUTTI_SLOT_BYTES": "4096", "TUTTI_SLOTS": "2"}
 TUNINGS = ({}, {}, {"TUTTI_CHANNELS": "3"}, SMALL_PIECES)
-CASES = 10 if job.SANITIZED else 60  # of each job of the short run
+CASES = 10 if job.SANITIZED else 40  # of each job of the short run
 JOB_SECONDS = 10
 
 SUMMARY = re.compile(r"^seed \d+: (\d+) cases with (\d+) calls on \d+ ranks, (\d+) differences\n$")
