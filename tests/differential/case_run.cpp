@@ -153,7 +153,8 @@ void CaseRun::delay(size_t index) {
 void CaseRun::require_success(tutti_status_t status, size_t index) {
   if (status == TUTTI_SUCCESS) return;
   const char* sentence = tutti_last_error(comm_);
-  report(index, fmt::format("{}: {}", tutti_status_text(status), *sentence != '\0' ? sentence : tutti_last_error(nullptr)));
+  if (*sentence == '\0') sentence = tutti_last_error(nullptr);
+  report(index, fmt::format("{}: {}", tutti_status_text(status), sentence));
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 

@@ -52,11 +52,12 @@ tutti_status_t run_blocking(LocalCall& local, tutti_comm_t* comm) {
     case TUTTI_SCATTER: return tutti_scatter(from, to, count, type, root, comm, nullptr);
     case TUTTI_BARRIER: return tutti_barrier(comm, nullptr);
     case TUTTI_ALL_GATHER_V:
-      return tutti_all_gather_v(from, only_count(in_blocks), to, out.counts(), out.displacements(), type, comm, nullptr);
+      return tutti_all_gather_v(from, only_count(in_blocks), to, out.counts(), out.displacements(), type, comm,
+                                nullptr);
     case TUTTI_REDUCE_SCATTER_V: return tutti_reduce_scatter_v(from, to, in.counts(), type, op, comm, nullptr);
     case TUTTI_ALL_TO_ALL_V:
-      return tutti_all_to_all_v(from, in.counts(), in.displacements(), to, out.counts(), out.displacements(), type, comm,
-                                nullptr);
+      return tutti_all_to_all_v(from, in.counts(), in.displacements(), to, out.counts(), out.displacements(), type,
+                                comm, nullptr);
     case TUTTI_GATHER_V:
       return tutti_gather_v(from, only_count(in_blocks), to, out.counts(), out.displacements(), type, root, comm,
                             nullptr);
