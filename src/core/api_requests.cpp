@@ -43,7 +43,8 @@ Result<size_t> wait_for_any(std::span<tutti_request_t* const> requests) {
   Waiter waiter({.spin_ns = 0, .yield_ns = 50'000});
   for (;;) {
     size_t found = first_done(requests, test);
-    if (found < requests.size()) return found;
+    // Those before it may have completed after they were looked at: those of its communicator did so before it.
+    if (found < requests.size()) return first_done(requests.first(found), is_done);
     if (waiter.idle()) context->completions.wait([&] { return first_done(requests, is_done) < requests.size(); });
   }
 }

@@ -1,0 +1,124 @@
+// A rank that runs collectives of MPI and of tutti on the same data and compares. Open MPI's mpirun starts it.
+//
+//   against_mpi --seed S [--cases N] [--seconds T]   cases 0, 1, 2, ... until N were run or T seconds are over
+//   against_mpi --seed S --case K                    case K only
+//
+// Case K depends on S, K and the number of ranks, and on TUTTI_ALGORITHM. Exit status 0: nothing was different; 1:
+// something was, and each difference is a line on standard error.
+#include <fmt/format.h>
+#include <mpi.h>
+#include <tutti/tutti.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "case_run.h"
+
+namespace differential {
+namespace {
+
+constexpr int kEnoughDifferences = 20;
+
+struct Options {
+  uint64_t seed = 1;
+  uint64_t first = 0;
+  uint64_t cases = UINT64_MAX;
+  double seconds = 1e9;
+};
+
+[[noreturn]] void refuse(std::string_view text) {
+  fmt::print(stderr, "against_mpi: {}; the head of main.cpp says how to call it\n", text);
+  MPI_Abort(MPI_COMM_WORLD, 2);
+  std::abort();
+}
+
+Options parsed(int count, char** arguments) {
+  Options options;
+  for (int i = 1; i < count; i += 2) {
+    std::string_view name = arguments[i];
+    if (i + 1 == count) refuse(fmt::format("{} lacks its number", name));
+    const char* value = arguments[i + 1];
+    uint64_t number = std::strtoull(value, nullptr, 10);
+    if (name == "--seed") {
+      options.seed = number;
+    } else if (name == "--case") {
+      options.first = number;
+      options.cases = 1;
+    } else if (name == "--cases") {
+      options.cases = number;
+    } else if (name == "--seconds") {
+      options.seconds = std::strtod(value, nullptr);
+    } else {
+      refuse(fmt::format("there is no option {}", name));
+    }
+  }
+  return options;
+}
+
+Job job_of(tutti_comm_t* comm) {
+  Job job;
+  int ranks = 0, rank = -1;
+  MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
+  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  tutti_comm_size(comm, &ranks);
+  tutti_comm_rank(comm, &rank);
+  if (ranks != job.ranks || rank != job.rank) {
+    refuse(fmt::format("this is rank {} of {} of MPI, but rank {} of {} of tutti", job.rank, job.ranks, rank, ranks));
+  }
+  const char* algorithm = std::getenv("TUTTI_ALGORITHM");
+  job.algorithm = algorithm == nullptr ? "" : algorithm;
+  job.passes_partial = !job.algorithm.empty() && !job.algorithm.starts_with("direct");
+  return job;
+}
+
+// Rank 0's clock and all ranks' differences say for all whether to go on.
+bool goes_on(double ends_at, int differences) {
+  int stops = differences >= kEnoughDifferences, one_stops = 0, is_over = MPI_Wtime() >= ends_at;
+  MPI_Allreduce(&stops, &one_stops, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Bcast(&is_over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return one_stops == 0 && is_over == 0;
+}
+
+// Returns how many differences there are on all ranks.
+int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
+  uint64_t cases = 0, calls = 0;
+  int differences = 0;
+  double ends_at = MPI_Wtime() + options.seconds;
+  while (cases < options.cases && goes_on(ends_at, differences)) {
+    CaseRun run(options.seed, options.first + cases++, job, comm);
+    calls += run.calls();
+    differences += run.run();
+  }
+  int of_all = 0;
+  MPI_Allreduce(&differences, &of_all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (job.rank == 0) {
+    fmt::print("seed {}: {} cases with {} calls on {} ranks, {} differences\n", options.seed, cases, calls, job.ranks,
+               of_all);
+  }
+  return of_all;
+}
+
+int run(int count, char** arguments) {
+  Options options = parsed(count, arguments);
+  tutti_comm_t* comm = nullptr;
+  if (tutti_comm_init_from_environment(&comm, nullptr) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
+  Job job = job_of(comm);
+  int differences = run_cases(options, job, comm);
+  if (tutti_comm_destroy(comm) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
+  return differences == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace differential
+
+int main(int count, char** arguments) {
+  // Open MPI 4.1 adds 8-bit integers with saturation where it has vectors for it, and wraps around where it has not.
+  setenv("OMPI_MCA_op", "^avx", 1);
+  MPI_Init(&count, &arguments);
+  int status = differential::run(count, arguments);
+  MPI_Finalize();
+  return status;
+}
