@@ -208,7 +208,7 @@ void add_library_flags(CLI::App* command, BenchFlags& flags) {
       ->option_text("NAME");
   command
       ->add_option("--algorithm", flags.options.algorithm,
-                   fmt::format("Run this algorithm instead of the planner's choice (`tutti plan {} --explain` names all)",
+                   fmt::format("Run this algorithm, not the planner's choice (`tutti plan {} --explain` names all)",
                                bench::info(flags.options.collective).name))
       ->option_text("NAME");
   command->add_flag("--deterministic", flags.options.deterministic,

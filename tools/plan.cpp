@@ -147,8 +147,8 @@ void add_plan(CLI::App& app) {
   command->add_option("-d,--datatype", flags->datatype, "Type of the elements")->option_text("TYPE=float32");
   command->add_option("-o,--op", flags->op, fmt::format("{}", fmt::join(names_of(bench::ops()), ", ")))
       ->option_text("OP=sum");
-  command->add_option("-r,--root", flags->root, "The root, where the collective has one")
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--root", flags->root, "The root, where the collective has one")
+      ->check(CLI::Range(0, 65535))
       ->option_text("RANK=0");
   command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")
       ->option_text("FILE");
