@@ -321,6 +321,19 @@ TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t
                                          tutti_datatype_t datatype, int root, tutti_comm_t* comm,
                                          tutti_stream_t stream);
 
+/* ---- Groups ------------------------------------------------------------------------------------------------- */
+
+/* From here to tutti_group_end() the calls of this section that the calling thread makes only check their arguments; at
+ * the end all start together, and it blocks until all are complete. They may be of several communicators. Small
+ * all_reduces, reduces and broadcasts of one communicator, datatype, operation and root become one call, which is
+ * several times faster than one by one; results are the same. Every rank makes the same calls in the same order inside
+ * the group. Groups may be nested; only the outermost counts. tutti_start() and splitting are refused inside. */
+TUTTI_API tutti_status_t tutti_group_begin(void);
+
+/* Returns the first error of the group's calls; if one of them was refused when it was made, nothing is started.
+ * Errors: TUTTI_INVALID_USAGE when no group was begun. */
+TUTTI_API tutti_status_t tutti_group_end(void);
+
 /* ---- Operations of your own --------------------------------------------------------------------------------- */
 
 /* Combines blocks of elements: in_out[i] = in[i] op in_out[i] for i in 0 .. count - 1, where `in` is of the lower

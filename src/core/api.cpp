@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bootstrap/rendezvous.h"
+#include "core/group.h"
 #include "core/handles.h"
 #include "core/process_context.h"
 
@@ -46,6 +47,9 @@ Status init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, i
 Status split(tutti_comm_t& comm, int color, int key, tutti_comm_t** new_comm, const tutti_config_t* config) {
   if (new_comm == nullptr) return null_argument("tutti_comm_split", "new_comm");
   *new_comm = nullptr;
+  if (Group::of_thread().is_open()) {
+    return error(Code::kInvalidUsage, "tutti_comm_split: a group is open; end it first");
+  }
   auto handle = std::make_unique<tutti_comm>();
   handle->communicator =
       TUTTI_TRY(comm.communicator->split(color, key, config == nullptr ? nullptr : &config->options));
@@ -137,7 +141,8 @@ tutti_status_t tutti_comm_split(tutti_comm_t* comm, int color, int key, tutti_co
 }
 
 tutti_status_t tutti_comm_dup(tutti_comm_t* comm, tutti_comm_t** new_comm, const tutti_config_t* config) {
-  return with_communicator(comm, "tutti_comm_dup", [&] { return split(*comm, 0, comm->communicator->rank(), new_comm, config); });
+  return with_communicator(comm, "tutti_comm_dup",
+                           [&] { return split(*comm, 0, comm->communicator->rank(), new_comm, config); });
 }
 
 tutti_status_t tutti_comm_memory(tutti_comm_t* comm, tutti_comm_memory_t* memory) {

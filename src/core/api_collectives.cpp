@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/api_call.h"
+#include "core/group.h"
 #include "core/guard.h"
 #include "core/handles.h"
 
@@ -14,7 +15,10 @@ tutti_status_t run(tutti_comm_t* comm, tutti_stream_t stream, const CallArgument
     return with_communicator(comm, function_of(arguments.collective),
                              [&] { return check_stream(function_of(arguments.collective), stream); });
   }
-  return comm->keep(guarded([&] { return comm->communicator->run(arguments); }));
+  return comm->keep(guarded([&] {
+    Group& group = Group::of_thread();
+    return group.is_open() ? group.add(*comm, arguments) : comm->communicator->run(arguments);
+  }));
 }
 
 const std::byte* input(const void* buffer) { return static_cast<const std::byte*>(buffer); }
@@ -172,6 +176,15 @@ tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t* send_cou
                             .output = output(recv_buffer),
                             .send_counts = send_counts,
                             .send_displacements = send_displacements});
+}
+
+tutti_status_t tutti_group_begin(void) {
+  Group::of_thread().begin();
+  return TUTTI_SUCCESS;
+}
+
+tutti_status_t tutti_group_end(void) {
+  return report(guarded([] { return Group::of_thread().end(); }));
 }
 
 tutti_status_t tutti_op_create(tutti_op_t* op, tutti_reduce_function_t function, int commutative, void* context,

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/api_call.h"
+#include "core/group.h"
 #include "core/guard.h"
 #include "core/handles.h"
 #include "core/process_context.h"
@@ -23,6 +24,12 @@ tutti_status_t take_result(tutti_request_t** request) {
 // Whether the request is complete, after a little progress.
 bool test(tutti_request_t& request) {
   return request.communicator == nullptr || request.communicator->test(request);
+}
+
+// The group's calls come later: this one would overtake those before it.
+Status refuse_in_group(std::string_view function) {
+  if (!Group::of_thread().is_open()) return {};
+  return error(Code::kInvalidUsage, "{}: in a group calls are made by name, and start at its end", function);
 }
 
 bool is_parents(const tutti_request_t& request) { return request.handle != nullptr && request.handle->is_parents(); }
@@ -60,6 +67,7 @@ tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_r
   return with_communicator(comm, "tutti_start", [&]() -> Status {
     if (request == nullptr) return null_argument("tutti_start", "request");
     *request = nullptr;
+    TUTTI_TRY(refuse_in_group("tutti_start"));
     auto owned = std::make_unique<tutti_request>();
     owned->arguments = TUTTI_TRY(arguments_of(call, "tutti_start"));
     TUTTI_TRY(comm->communicator->start(*owned));
@@ -89,6 +97,7 @@ tutti_status_t tutti_start_prepared(tutti_prepared_t* prepared, tutti_request_t*
   return with_communicator(prepared->comm, "tutti_start_prepared", [&]() -> Status {
     if (request == nullptr) return null_argument("tutti_start_prepared", "request");
     *request = nullptr;
+    TUTTI_TRY(refuse_in_group("tutti_start_prepared"));
     if (prepared->started) {
       return error(Code::kInvalidUsage, "tutti_start_prepared: the call is started; wait for its request first");
     }

@@ -47,6 +47,9 @@ class Communicator {
 
   // Blocks until the call is complete.
   Status run(const CallArguments& arguments);
+  // Memory that peers can reach, for calls that are joined into one: the caller's until he asks again. One thread at a
+  // time.
+  Result<std::byte*> staging(uint64_t size_bytes);
   // Queues the call; `request` is the caller's and must live until it is done.
   Status start(tutti_request& request);
   // Checks and plans the call, so that start_prepared() may queue it any number of times.
@@ -178,6 +181,8 @@ class Communicator {
   bool finalized_ = false;
   OwnOps own_ops_;
   uint64_t splits_ = 0;
+  void* staging_ = nullptr;              // from the memory registry
+  uint64_t staging_bytes_ = 0;
 
   std::mutex queue_mutex_;               // guards first_ and last_
   tutti_request* first_ = nullptr;

@@ -112,10 +112,20 @@ Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, c
                       .count = geometry.plan_count});
 }
 
+Result<std::byte*> Communicator::staging(uint64_t size_bytes) {
+  if (staging_bytes_ < size_bytes) {
+    void* larger = TUTTI_TRY(context_->memory.allocate(size_bytes));
+    if (staging_ != nullptr) TUTTI_TRY(context_->memory.free(staging_));
+    staging_ = larger;
+    staging_bytes_ = size_bytes;
+  }
+  return static_cast<std::byte*>(staging_);
+}
+
 tutti_comm_memory_t Communicator::memory() {
   Turn turn = take_turn();
   tutti_comm_memory_t memory = links_->memory();
-  memory.private_bytes += run_.scratch_bytes();
+  memory.private_bytes += run_.scratch_bytes() + staging_bytes_;
   return memory;
 }
 

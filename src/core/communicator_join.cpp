@@ -29,6 +29,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Proce
 Communicator::~Communicator() {
   context_->engine->remove(this);
   context_->memory.remove_listener(this);
+  if (staging_ != nullptr) (void)context_->memory.free(staging_);
   control_.reset();  // no events from here on
 }
 

@@ -1,0 +1,35 @@
+// Group: the calls that a thread makes between tutti_group_begin() and tutti_group_end(). They start together at the
+// end; small ones of one kind become one call.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/handles.h"
+
+namespace tutti {
+
+class Group {
+ public:
+  // The calling thread's.
+  static Group& of_thread();
+
+  bool is_open() const { return depth_ > 0; }
+  void begin() { ++depth_; }
+  // Keeps a call for the end. Errors: its arguments are wrong.
+  Status add(tutti_comm& comm, const CallArguments& arguments);
+  // Of the outermost group: runs all calls and blocks until they are complete. Errors: there is no group; the first one
+  // of add(), and then nothing was started; else the first one of a call.
+  Status end();
+
+ private:
+  struct Member {
+    tutti_comm* comm;
+    std::unique_ptr<tutti_request> request;
+  };
+  std::vector<Member> members_;
+  Status refused_;
+  int depth_ = 0;
+};
+
+}  // namespace tutti
