@@ -30,6 +30,9 @@ class Communicator {
   int size() const { return size_; }
 
   void run(const tutti_call_t& call) { check(bench::run(call, comm_)); }
+  // What is run in between starts at the end, together.
+  void begin_group() { check(tutti_group_begin()); }
+  void end_group() { check(tutti_group_end()); }
   tutti_plan_info_t plan_info(const tutti_call_t& call);
 
   // The same on all ranks afterwards.

@@ -11,6 +11,7 @@
 #include "benchmarks/benchmark.h"
 #include "benchmarks/collective.h"
 #include "benchmarks/element.h"
+#include "benchmarks/group.h"
 #include "run/job.h"
 #include "tool.h"
 
@@ -157,20 +158,25 @@ void check_fits(const bench::Options& options, int ranks) {
        ranks, needed / kGiB, there / kGiB);
 }
 
+// Runs this same command line on so many local ranks, and ends.
+[[noreturn]] void run_on(int ranks, const std::vector<std::string>& arguments) {
+  Job job;
+  job.ranks = ranks;
+  job.command = {own_path()};
+  job.command.insert(job.command.end(), arguments.begin(), arguments.end());
+  job.command.push_back("--as-rank");
+  job.tag_lines = false;
+  job.ranks_explain = true;
+  job.name = "tutti bench";
+  exit_with(run_job(job));
+}
+
 void run(const BenchFlags& flags, bool factor_given, const std::vector<std::string>& arguments) {
   bench::Options options = parse(flags, factor_given);
   if (!flags.as_rank) calibrate_if_missing("tutti bench");
   if (flags.ranks > 0 && !flags.as_rank) {
     check_fits(options, flags.ranks);
-    Job job;
-    job.ranks = flags.ranks;
-    job.command = {own_path()};
-    job.command.insert(job.command.end(), arguments.begin(), arguments.end());
-    job.command.push_back("--as-rank");
-    job.tag_lines = false;
-    job.ranks_explain = true;
-    job.name = "tutti bench";
-    exit_with(run_job(job));
+    run_on(flags.ranks, arguments);
   }
   if (!bench::run_benchmark(options)) exit_with(1);
 }
@@ -269,6 +275,46 @@ void add_collective(CLI::App* bench, const bench::CollectiveInfo& collective,
   });
 }
 
+struct GroupFlags {
+  bench::GroupOptions options;
+  int ranks = 0;
+  bool as_rank = false;
+  std::string min_bytes = "256";
+  std::string max_bytes = "64K";
+};
+
+void run_group(GroupFlags& flags, const std::vector<std::string>& arguments) {
+  flags.options.min_bytes = parse_size("-b", flags.min_bytes);
+  flags.options.max_bytes = parse_size("-e", flags.max_bytes);
+  bool in_order = flags.options.min_bytes >= sizeof(float) && flags.options.min_bytes <= flags.options.max_bytes;
+  if (!in_order) fail(kUsageError, "tensors have 4 bytes at least, and -b is no more than -e");
+  if (!flags.as_rank) calibrate_if_missing("tutti bench");
+  if (flags.ranks > 0 && !flags.as_rank) run_on(flags.ranks, arguments);
+  if (!bench::run_group_benchmark(flags.options)) exit_with(1);
+}
+
+void add_group(CLI::App* bench, const std::vector<std::string>& arguments) {
+  auto flags = std::make_shared<GroupFlags>();
+  CLI::App* command = bench->add_subcommand("group", "Small tensors all-reduced in a group, beside one by one");
+  command->add_option("--ranks", flags->ranks, "Start this many local ranks")
+      ->check(CLI::Range(1, kMaxLocalRanks))
+      ->option_text("N");
+  command->add_flag("--as-rank", flags->as_rank)->group("");
+  command->add_option("--tensors", flags->options.tensors, "How many")
+      ->check(CLI::Range(1, 100'000))
+      ->option_text("N=200");
+  command->add_option("-b,--minbytes", flags->min_bytes, "Of the smallest")->option_text("SIZE=256");
+  command->add_option("-e,--maxbytes", flags->max_bytes, "Of the largest")->option_text("SIZE=64K");
+  command->add_option("--rounds", flags->options.rounds, "Times of which the medians are taken, both ways in turns")
+      ->check(CLI::Range(1, 100'000))
+      ->option_text("N=30");
+  command->add_option("--transport", flags->options.common.transport, "Use only this transport: shm, tcp")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->option_text("NAME");
+  command->footer("The exit status is 0 only when all sums are right.\n\nExample:\n  tutti bench group --ranks 2");
+  command->callback([flags, arguments] { run_group(*flags, arguments); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, std::vector<std::string> arguments) {
@@ -276,6 +322,7 @@ void add_bench(CLI::App& app, std::vector<std::string> arguments) {
   bench->require_subcommand(1);
   bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
   for (const bench::CollectiveInfo& collective : bench::collectives()) add_collective(bench, collective, arguments);
+  add_group(bench, arguments);
 }
 
 }  // namespace tutti::tool

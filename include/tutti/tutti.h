@@ -224,7 +224,7 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 
 /* What all calls of this section have in common:
  *   - Every rank of `comm` calls the same ones in the same order, with the same count, datatype, op and root. Where
- *     ranks differ the call fails on all of them, with a sentence that names both sides; nothing is truncated.
+ *     ranks differ the call fails, on ranks that have returned from it the next; both sides are named, nothing is cut.
  *   - They block until this rank's part is done: recv_buffer holds its result and send_buffer may be changed. That says
  *     nothing about other ranks, save in tutti_barrier(). tutti_start() does the same without blocking.
  *   - Buffers are host memory, `stream` is NULL. "n" is the number of ranks, "rank" this one.

@@ -52,7 +52,8 @@ constexpr std::array kOptions = {
            &Config::interface},
     Option{{"algorithm", "",
             "run this algorithm for the collectives that have it: binomial_tree, bruck, chain, direct, "
-            "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, pairwise, recursive_doubling, ring or sequential; "
+            "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, pairwise, recursive_doubling, ring "
+            "or sequential; "
             "empty: the planner chooses"},
            &Config::algorithm},
     Option{{"channels", "", "parallel channels of a plan; automatic: the planner chooses"},

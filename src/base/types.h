@@ -59,6 +59,10 @@ constexpr bool has_root(Collective collective) {
 constexpr bool has_counts(Collective collective) {
   return collective >= TUTTI_ALL_GATHER_V && collective <= TUTTI_SCATTER_V;
 }
+// Whether only the two ends of a block know its count.
+constexpr bool has_private_counts(Collective collective) {
+  return collective == TUTTI_ALL_TO_ALL_V || collective == TUTTI_GATHER_V || collective == TUTTI_SCATTER_V;
+}
 // The same with equal counts.
 constexpr Collective without_counts(Collective collective) {
   switch (collective) {

@@ -168,7 +168,7 @@ Status count_elements(Geometry& geometry, const CallArguments& arguments, int nr
     case TUTTI_GATHER_V:
     case TUTTI_SCATTER_V:
       geometry.said_count = 0;
-      geometry.plan_count = n * (kUnknownBlockBytes / size_of(arguments.datatype));
+      geometry.plan_count = count_of_unknown_blocks(arguments.datatype, nranks);
       break;
     default: break;
   }

@@ -39,11 +39,6 @@ struct Geometry {
   uint64_t said_count = 0;    // what ranks compare and tell; the same on all ranks
 };
 
-// The collective has a form with counts whose counts only the two ends of each block know.
-constexpr bool has_private_counts(Collective collective) {
-  return collective == TUTTI_ALL_TO_ALL_V || collective == TUTTI_GATHER_V || collective == TUTTI_SCATTER_V;
-}
-
 // Copies the caller's arrays of `arguments` to `storage`, which they then refer to, and fills in what he left out. Does
 // nothing for collectives without counts. Errors: an array is missing.
 Status keep_counts(CallArguments& arguments, int rank, int nranks, std::vector<uint64_t>& storage);

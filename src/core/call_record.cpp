@@ -31,9 +31,8 @@ std::string CallRecord::text() const {
   if (number == 0) return "no call yet";
   std::string text = fmt::format("{} #{}", name_of(collective), number);
   if (collective == TUTTI_BARRIER) return text;
-  bool counts_are_private = collective >= TUTTI_ALL_TO_ALL_V;
-  text += counts_are_private ? fmt::format(" of {}", name_of(datatype))
-                             : fmt::format(" of {} {}", count, name_of(datatype));
+  text += has_private_counts(collective) ? fmt::format(" of {}", name_of(datatype))
+                                         : fmt::format(" of {} {}", count, name_of(datatype));
   if (reduces(collective)) text += fmt::format(" ({})", name_of(op));
   bool from_root = without_counts(collective) == TUTTI_BROADCAST || without_counts(collective) == TUTTI_SCATTER;
   if (has_root(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);

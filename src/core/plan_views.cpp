@@ -46,6 +46,7 @@ Status complete(Request& request, int root, int nranks) {
                      .count = request.count};
   request.root = call.root;
   request.count = TUTTI_TRY(geometry_of(call, 0, nranks)).plan_count;
+  if (has_private_counts(request.collective)) request.count = count_of_unknown_blocks(request.datatype, nranks);
   return {};
 }
 

@@ -150,7 +150,8 @@ class Machine {
     Rank& self = ranks_[rank];
     for (int channel = 0; channel < shape_.channels; ++channel) {
       size_t part = static_cast<size_t>(rank) * shape_.channels + channel;
-      self.running.push_back({Cursor(parts_[part], facts_[part], [this](int chunk) { return slices_of(chunk); }), {}, {}});
+      Cursor cursor(parts_[part], facts_[part], [this](int chunk) { return slices_of(chunk); });
+      self.running.push_back({std::move(cursor), {}, {}});
     }
     visit_cells(Space::kInput, [&](int channel, const Cell& cell) {
       if (!in_input(shape_, rank, cell.chunk)) return;

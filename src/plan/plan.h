@@ -25,12 +25,13 @@
 // Temps. Place{kTemp, id} is a value written by exactly one step of its section, once per slice, and read afterwards.
 // Temps and arrivals live within one round: all steps that use one have the same lag.
 //
-// Which chunk. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that wrote
-// it, an arrival that of the Put that sent it. The rank's own steps tell which: the first step that uses an arrival
-// names its chunk by another place, unless the shape has one chunk. resolve() works it out. No step reads and writes
-// the same place.
+// Which chunk. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that
+// wrote it, an arrival that of the Put that sent it. The rank's own steps tell which: where the first step that uses an
+// arrival names no other place, the Wait says the `chunk`, unless the shape has only one. resolve() works it out. No
+// step reads and writes the same place.
 //
-// Lag. Inside a section a step with lag L runs in round r for slice t = r - L, when its chunk has such a slice; within one round steps run in list order. That is how phases of one algorithm overlap.
+// Lag. Inside a section a step with lag L runs in round r for slice t = r - L, when its chunk has such a slice; within
+// one round steps run in list order. That is how phases of one algorithm overlap.
 #pragma once
 
 #include <cstdint>
@@ -113,11 +114,11 @@ struct PlanShape {
   int chunks = 1;
   uint64_t slice_bytes = 0;         // of one piece, a multiple of 64
 
-  // Whether a Put from kInput or kOutput of this rank may be read by the peer at any time until it releases the message.
-  // The checker proves it.
+  // Whether a Put from kInput or kOutput of this rank may be read by the peer at any time until it releases the
+  // message. The checker proves it.
   Permission by_reference = Permission::kNever;
-  // Whether a message with `into` may be stored straight into this rank's output as soon as this rank's first message of
-  // the call has arrived. The checker proves more: as soon as this rank has entered the call.
+  // Whether a message with `into` may be stored straight into this rank's output as soon as this rank's first message
+  // of the call has arrived. The checker proves more: as soon as this rank has entered the call.
   Permission deliver_directly = Permission::kNever;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

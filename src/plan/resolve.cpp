@@ -86,7 +86,8 @@ class Resolver {
 
   Status check_chunks(const Step& step) const {
     if (step.chunk != kNoChunk) {
-      if (step.kind != StepKind::kWait || step.into != kNoChunk) return wrong("only a wait for an arrival names a chunk");
+      bool awaits_arrival = step.kind == StepKind::kWait && step.into == kNoChunk;
+      if (!awaits_arrival) return wrong("only a wait for an arrival names a chunk");
       if (step.chunk < 0 || step.chunk >= shape_.chunks) return wrong("its chunk is none of the plan's");
     }
     if (step.into == kNoChunk) return {};

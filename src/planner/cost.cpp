@@ -85,7 +85,8 @@ void Work::deliver(const Host& sender, const Host& receiver, uint64_t messages, 
                    uint64_t& receiver_ns) {
   uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
   uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
-  uint64_t pull_ns = saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
+  uint64_t pull_ns =
+      saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
   bool pulls = pull_ns < saturating_add(in_ns, out_ns);
   if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
   receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);

@@ -18,6 +18,9 @@ namespace tutti {
 
 // Where only some ranks know the counts, calls are planned as if each block had so many bytes.
 inline constexpr uint64_t kUnknownBlockBytes = 256 * 1024;
+constexpr uint64_t count_of_unknown_blocks(Datatype datatype, int nranks) {
+  return static_cast<uint64_t>(nranks) * (kUnknownBlockBytes / size_of(datatype));
+}
 
 // Only facts that the API requires to be equal on all ranks.
 struct Request {

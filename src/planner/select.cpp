@@ -11,8 +11,8 @@
 namespace tutti {
 namespace {
 
-// Of each collective in order of preference when predictions are about equal: those first that lose most of their copies
-// when the callers' memory happens to be mapped, which a Plan must not depend on.
+// Of each collective in order of preference when predictions are about equal: those first that lose most of their
+// copies when the callers' memory happens to be mapped, which a Plan must not depend on.
 constexpr std::array kAlgorithms = {
     &kAllReduceDirectTwoShot, &kAllReduceDirectOneShot, &kAllReduceRecursiveDoubling, &kAllReduceDoubleBinaryTree,
     &kAllReduceBinomialTree, &kAllReduceRing,
@@ -105,8 +105,8 @@ bool can_round_once(const Topology& topology, const Request& request) {
   });
 }
 
-// "" or why not. 8- and 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no other
-// can run.
+// "" or why not. 8- and 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no
+// other can run.
 std::string admit(const Algorithm& algorithm, const Topology& topology, const Request& request, const Tuning& tuning) {
   bool rounds_often = algorithm.traits.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;
   bool is_forced = tuning.algorithm == algorithm.name && !tuning.deterministic;
@@ -118,9 +118,7 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
   if (request.op == kOrderedFunction && algorithm.traits.rank_tree == RankTree::kNever) keeps_order = false;
   bool needs_order = tuning.deterministic || request.op == kOrderedFunction;
   if (needs_order && reduces(request.collective) && !keeps_order) return "it does not combine in rank order";
-  bool counts_are_private = has_counts(request.collective) && request.collective != TUTTI_ALL_GATHER_V &&
-                            request.collective != TUTTI_REDUCE_SCATTER_V;
-  if (algorithm.traits.carries_for_others && counts_are_private) {
+  if (algorithm.traits.carries_for_others && has_private_counts(request.collective)) {
     return "ranks would carry blocks of others, whose counts they do not know";
   }
   return algorithm.admit(topology, request);
@@ -191,8 +189,8 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   Request request = representative(asked);
   Choice choice;
   choice.candidates = predict_all(topology, request, tuning);
-  auto chosen =
-      choice.candidates.cbegin() + (&best_of(choice.candidates, request.collective, all_mapped(topology)) - choice.candidates.data());
+  const Candidate& best = best_of(choice.candidates, request.collective, all_mapped(topology));
+  auto chosen = choice.candidates.cbegin() + (&best - choice.candidates.data());
   if (forced) {
     auto asked_for = [&](const Candidate& candidate) { return candidate.algorithm == tuning.algorithm; };
     chosen = std::find_if(choice.candidates.cbegin(), choice.candidates.cend(), asked_for);

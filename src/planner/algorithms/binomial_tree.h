@@ -1,5 +1,5 @@
-// The binomial tree of broadcast, gather and scatter: counted from the root, the parent of a rank has the lowest set bit
-// cleared.
+// The binomial tree of broadcast, gather and scatter: counted from the root, the parent of a rank has the lowest set
+// bit cleared.
 #pragma once
 
 #include <algorithm>
