@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,16 @@ namespace differential {
 namespace {
 
 constexpr int kEnoughDifferences = 20;
+// More than the driver gives a call of tutti, which then says itself what it waits for.
+constexpr unsigned kCaseSeconds = 40;
+
+// What a rank says that is stuck, in either library. Written by the main program only while no alarm is set.
+std::string stuck;
+
+void end_when_stuck(int) {
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, stuck.data(), stuck.size());
+  _exit(4);
+}
 
 struct Options {
   uint64_t seed = 1;
@@ -89,8 +101,11 @@ int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
   double ends_at = MPI_Wtime() + options.seconds;
   while (cases < options.cases && goes_on(ends_at, differences)) {
     CaseRun run(options.seed, options.first + cases++, job, comm);
+    stuck = run.described("the case does not end");
+    alarm(kCaseSeconds);
     calls += run.calls();
     differences += run.run();
+    alarm(0);
   }
   int of_all = 0;
   MPI_Allreduce(&differences, &of_all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -103,6 +118,7 @@ int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
 
 int run(int count, char** arguments) {
   Options options = parsed(count, arguments);
+  std::signal(SIGALRM, end_when_stuck);
   tutti_comm_t* comm = nullptr;
   if (tutti_comm_init_from_environment(&comm, nullptr) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
   Job job = job_of(comm);
