@@ -65,8 +65,10 @@ class Differential(job.JobTest):
 
     def run_job(self, ranks, transport, *bound):
         """One job of cases until `bound`; counts them."""
-        # A call that hangs says so before the test's own limit.
-        variables = {"TUTTI_TIMEOUT_MS": str(harness.LIMIT_S * 500), **drawn_variables(self.draw, transport)}
+        # What hangs says so before the program's own limit.
+        limit_ms = str(harness.LIMIT_S * 500)
+        variables = {"TUTTI_TIMEOUT_MS": limit_ms, "TUTTI_BOOTSTRAP_TIMEOUT_MS": limit_ms,
+                     **drawn_variables(self.draw, transport)}
         seed = self.draw.randrange(2**32)
         # Ranks that are stuck say so before; this is for mpirun itself.
         done = self.run_command(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--timeout",
