@@ -169,8 +169,8 @@ void CaseRun::report(size_t index, const std::string& difference) {
 }
 
 std::string CaseRun::described(const std::string& what) const {
-  return fmt::format("DIFFERENT: {}mpirun -n {} against_mpi --seed {} --case {}: rank {}: {}\n", variables(), job_.ranks,
-                     seed_, number_, job_.rank, what);
+  return fmt::format("DIFFERENT: {}mpirun -n {} against_mpi --seed {} --case {}: rank {}: {}\n", variables(),
+                     job_.ranks, seed_, number_, job_.rank, what);
 }
 
 const char* CaseRun::name_of(Waiting waiting) {
