@@ -160,16 +160,17 @@ void CaseRun::require_success(tutti_status_t status, size_t index) {
 
 void CaseRun::report(size_t index, const std::string& difference) {
   ++differences_;
+  const LocalCall& local = *calls_[index];
+  std::string line = described(fmt::format("call {} of {} ({}), {} ({}): {}", index + 1, calls_.size(),
+                                           name_of(waiting_), differential::described(local.call),
+                                           differential::described(local), difference));
   // In one piece, so that the lines of several ranks do not mix.
-  std::string line = fmt::format("DIFFERENT: {}mpirun -n {} against_mpi --seed {} --case {}: {}; rank {} ({}): {}\n",
-                                 variables(), job_.ranks, seed_, number_, described_call(index), job_.rank,
-                                 described(*calls_[index]), difference);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-std::string CaseRun::described_call(size_t index) const {
-  return fmt::format("call {} of {} ({}), {}", index + 1, calls_.size(), name_of(waiting_),
-                     described(calls_[index]->call));
+std::string CaseRun::described(const std::string& what) const {
+  return fmt::format("DIFFERENT: {}mpirun -n {} against_mpi --seed {} --case {}: rank {}: {}\n", variables(),
+                     job_.ranks, seed_, number_, job_.rank, what);
 }
 
 const char* CaseRun::name_of(Waiting waiting) {

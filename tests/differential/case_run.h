@@ -22,6 +22,8 @@ class CaseRun {
   // call that fails ends the whole job.
   int run();
   size_t calls() const { return calls_.size(); }
+  // A line about this case on this rank, with the command that runs it again.
+  std::string described(const std::string& what) const;
 
  private:
   // How this rank waits for the calls of the case. Ranks need not do alike.
@@ -37,7 +39,6 @@ class CaseRun {
   void delay(size_t index);
   void require_success(tutti_status_t status, size_t index);
   void report(size_t index, const std::string& difference);
-  std::string described_call(size_t index) const;
   static const char* name_of(Waiting waiting);
 
   uint64_t seed_;

@@ -65,11 +65,15 @@ class Differential(job.JobTest):
 
     def run_job(self, ranks, transport, *bound):
         """One job of cases until `bound`; counts them."""
-        # A call that hangs says so before the test's own limit.
-        variables = {"TUTTI_TIMEOUT_MS": str(harness.LIMIT_S * 500), **drawn_variables(self.draw, transport)}
+        # What hangs says so before the program's own limit.
+        limit_ms = str(harness.LIMIT_S * 500)
+        variables = {"TUTTI_TIMEOUT_MS": limit_ms, "TUTTI_BOOTSTRAP_TIMEOUT_MS": limit_ms,
+                     **drawn_variables(self.draw, transport)}
         seed = self.draw.randrange(2**32)
-        done = self.run_command(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", ranks,
-                                 job.program("against_mpi"), "--seed", seed, *bound], variables)
+        # Ranks that are stuck say so before; this is for mpirun itself.
+        done = self.run_command(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--timeout",
+                                 harness.LIMIT_S - 5, "-n", ranks, job.program("against_mpi"), "--seed", seed, *bound],
+                                variables)
         different = [line for line in done.err.splitlines() if line.startswith("DIFFERENT")]
         summary = SUMMARY.match(done.out)
         if summary:
@@ -92,6 +96,7 @@ class Differential(job.JobTest):
 
     @unittest.skipIf(OPTIONS.seconds is None, "--seconds asks for it")
     def test_for_a_while(self):
+        print(f"seed {OPTIONS.seed}", flush=True)
         end = job.now() + OPTIONS.seconds
         while job.now() < end:
             seconds = min(JOB_SECONDS, end - job.now())

@@ -8,12 +8,15 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "case_run.h"
 
@@ -21,6 +24,22 @@ namespace differential {
 namespace {
 
 constexpr int kEnoughDifferences = 20;
+// More than the driver gives a call of tutti, which then says itself what it waits for.
+constexpr unsigned kStuckAfterSeconds = 40;
+
+// What a rank says that is stuck, in either library. Changed only while no alarm is set.
+std::string stuck;
+
+void end_when_stuck(int) {
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, stuck.data(), stuck.size());
+  _exit(4);
+}
+
+void watch(std::string what) {
+  alarm(0);
+  stuck = std::move(what);
+  alarm(kStuckAfterSeconds);
+}
 
 struct Options {
   uint64_t seed = 1;
@@ -89,6 +108,7 @@ int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
   double ends_at = MPI_Wtime() + options.seconds;
   while (cases < options.cases && goes_on(ends_at, differences)) {
     CaseRun run(options.seed, options.first + cases++, job, comm);
+    watch(run.described("the case does not end"));
     calls += run.calls();
     differences += run.run();
   }
@@ -103,10 +123,12 @@ int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
 
 int run(int count, char** arguments) {
   Options options = parsed(count, arguments);
+  watch("DIFFERENT: tutti does not join the ranks that MPI has\n");
   tutti_comm_t* comm = nullptr;
   if (tutti_comm_init_from_environment(&comm, nullptr) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
   Job job = job_of(comm);
   int differences = run_cases(options, job, comm);
+  watch("DIFFERENT: the communicator of tutti is not destroyed\n");
   if (tutti_comm_destroy(comm) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
   return differences == 0 ? 0 : 1;
 }
@@ -117,8 +139,11 @@ int run(int count, char** arguments) {
 int main(int count, char** arguments) {
   // Open MPI 4.1 adds 8-bit integers with saturation where it has vectors for it, and wraps around where it has not.
   setenv("OMPI_MCA_op", "^avx", 1);
+  std::signal(SIGALRM, differential::end_when_stuck);
+  differential::watch("DIFFERENT: MPI_Init does not end\n");
   MPI_Init(&count, &arguments);
   int status = differential::run(count, arguments);
+  differential::watch("DIFFERENT: MPI_Finalize does not end\n");
   MPI_Finalize();
   return status;
 }
