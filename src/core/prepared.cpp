@@ -56,7 +56,10 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   } else {
     // A wish for an algorithm is one for the collectives that have it.
     Tuning tuning = tuning_;
-    if (find_algorithm(request.collective, tuning.algorithm) == nullptr) tuning.algorithm.clear();
+    const Algorithm* wished = find_algorithm(request.collective, tuning.algorithm);
+    bool has_it = wished != nullptr &&
+                  !(wished->traits.carries_for_others && has_private_counts(request.collective));
+    if (!has_it) tuning.algorithm.clear();
     Choice choice = TUTTI_TRY(choose(topology_, request, tuning));
     prepared->plan = std::move(choice.plan);
     prepared->predicted_ns = choice.predicted_ns;
