@@ -26,6 +26,7 @@ const std::vector<Range> kRanges = {
     {"slice_bytes", 0, 1 << 28, "automatic"},
     {"slot_bytes", 4096, 1 << 28},
     {"slots", 2, 64},
+    {"deterministic", 0, 1},
     {"spin_us", -1, 1'000'000, "automatic"},
     {"yield_us", -1, 1'000'000, "automatic"},
     {"bootstrap_timeout_ms", 1, 2'592'000'000},
