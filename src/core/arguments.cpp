@@ -201,6 +201,8 @@ Status keep_counts(CallArguments& arguments, int rank, int nranks, std::vector<u
     std::copy_n(counts, n, kept);
     if (displacements != nullptr) std::copy_n(displacements, n, kept + n);
     for (size_t r = 0; displacements == nullptr && r < n; ++r) kept[n + r] = r == 0 ? 0 : kept[n + r - 1] + kept[r - 1];
+    // Nobody touches an empty block, but where it would lie may not be anywhere.
+    for (size_t r = 0; r < n; ++r) kept[n + r] = kept[r] == 0 ? 0 : kept[n + r];
     counts = kept;
     displacements = kept + n;
     return {};
