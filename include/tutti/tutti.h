@@ -323,11 +323,13 @@ TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t
 
 /* ---- Groups ------------------------------------------------------------------------------------------------- */
 
-/* From here to tutti_group_end() the calls of this section that the calling thread makes only check their arguments; at
+/* From here to tutti_group_end() the collectives that the calling thread calls by name only check their arguments; at
  * the end all start together, and it blocks until all are complete. They may be of several communicators. Small
  * all_reduces, reduces and broadcasts of one communicator, datatype, operation and root become one call, which is
- * several times faster than one by one; results are the same. Every rank makes the same calls in the same order inside
- * the group. Groups may be nested; only the outermost counts. tutti_start() and splitting are refused inside. */
+ * several times faster than one by one; float results may be rounded otherwise, with the option "deterministic" they
+ * have the same bits. No call of a group may read what another one of it writes. Every rank makes the same calls in the
+ * same order inside the group. Groups may be nested; only the outermost counts. tutti_start(), splitting, and
+ * destroying a communicator that the group has calls of are refused inside. */
 TUTTI_API tutti_status_t tutti_group_begin(void);
 
 /* Returns the first error of the group's calls; if one of them was refused when it was made, nothing is started.
@@ -336,13 +338,14 @@ TUTTI_API tutti_status_t tutti_group_end(void);
 
 /* ---- Operations of your own --------------------------------------------------------------------------------- */
 
-/* Combines blocks of elements: in_out[i] = in[i] op in_out[i] for i in 0 .. count - 1, where `in` is of the lower
- * ranks. Called with blocks of any size, on the thread that makes progress: the caller's in blocking calls, one of the
- * library's otherwise. It must be associative, must not call tutti and must not throw. */
+/* Combines blocks of elements: in_out[i] = in[i] op in_out[i] for i in 0 .. count - 1; unless it commutes, `in` is of
+ * lower ranks than in_out. Called with blocks of any size, by whoever makes progress: a thread in a tutti call, or one
+ * of the library's. It must be associative, must not call tutti and must not throw. */
 typedef void (*tutti_reduce_function_t)(const void* in, void* in_out, uint64_t count, tutti_datatype_t datatype,
                                         void* context);
 
-/* Makes an operation for calls of `comm` from a function. Every rank makes the same operations in the same order. With
+/* Makes an operation for calls of `comm` from a function. Every rank makes and destroys the same operations in the same
+ * order, since calls name them by number. With
  * commutative == 0 contributions are combined in rank order. `context` is handed to the function and must live as long
  * as the operation. Does not block. Errors: TUTTI_INVALID_USAGE when 192 operations exist. */
 TUTTI_API tutti_status_t tutti_op_create(tutti_op_t* op, tutti_reduce_function_t function, int commutative,

@@ -38,10 +38,10 @@ Status init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, i
   info.nranks = nranks;
   if (id != nullptr) info.id = *id;
   info.launcher = "unique id";
-  TUTTI_TRY(create_communicator(comm, info, options, Deadline::after_ms(options.bootstrap_timeout_ms)));
+  Status created = create_communicator(comm, info, options, Deadline::after_ms(options.bootstrap_timeout_ms));
   auto context = TUTTI_TRY(ProcessContext::shared());
   context->close_meeting(info.id);
-  return {};
+  return created;
 }
 
 Status split(tutti_comm_t& comm, int color, int key, tutti_comm_t** new_comm, const tutti_config_t* config) {
@@ -164,6 +164,7 @@ tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank) {
   if (comm == nullptr || rank == nullptr) {
     return report(null_argument("tutti_comm_rank", comm == nullptr ? "comm" : "rank"));
   }
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_rank"));
   *rank = comm->communicator->rank();
   return TUTTI_SUCCESS;
 }
@@ -172,22 +173,33 @@ tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size) {
   if (comm == nullptr || size == nullptr) {
     return report(null_argument("tutti_comm_size", comm == nullptr ? "comm" : "size"));
   }
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_size"));
   *size = comm->communicator->nranks();
   return TUTTI_SUCCESS;
 }
 
 tutti_status_t tutti_comm_status(const tutti_comm_t* comm) {
   if (comm == nullptr) return report(null_argument("tutti_comm_status", "comm"));
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_status"));
   return static_cast<tutti_status_t>(comm->communicator->status().code());
 }
 
 tutti_status_t tutti_comm_finalize(tutti_comm_t* comm) {
-  return with_communicator(comm, "tutti_comm_finalize", [&] { return comm->communicator->finalize(); });
+  return with_communicator(comm, "tutti_comm_finalize", [&]() -> Status {
+    if (Group::of_thread().holds(*comm)) {
+      return error(Code::kInvalidUsage, "tutti_comm_finalize: the open group has calls of it; end the group first");
+    }
+    return comm->communicator->finalize();
+  });
 }
 
 tutti_status_t tutti_comm_destroy(tutti_comm_t* comm) {
   if (comm == nullptr) return TUTTI_SUCCESS;
   if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_destroy"));
+  if (Group::of_thread().holds(*comm)) {
+    return report(
+        error(Code::kInvalidUsage, "tutti_comm_destroy: the open group has calls of it; end the group first"));
+  }
   std::unique_ptr<tutti_comm> owned(comm);
   return report(guarded([&] { return comm->communicator->finalize(); }));
 }
@@ -202,7 +214,7 @@ tutti_status_t tutti_comm_abort(tutti_comm_t* comm) {
 }
 
 const char* tutti_last_error(const tutti_comm_t* comm) {
-  if (comm == nullptr) return reported();
+  if (comm == nullptr || comm->is_parents()) return reported();
   Status failed = comm->communicator->status();
   if (!failed.ok()) comm->keep(failed);
   return comm->last_error.c_str();

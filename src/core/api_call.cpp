@@ -43,7 +43,7 @@ Result<CallArguments> arguments_of(const tutti_call_t* given, std::string_view f
                        .datatype = is_barrier ? TUTTI_INT8 : call.datatype,
                        .op = reduces(call.collective) ? call.op : TUTTI_SUM,
                        .root = has_root(call.collective) ? call.root : -1,
-                       .count = call.count,
+                       .count = is_barrier ? 0 : call.count,
                        .input = static_cast<const std::byte*>(call.send_buffer),
                        .output = static_cast<std::byte*>(call.recv_buffer),
                        .send_counts = call.send_counts,

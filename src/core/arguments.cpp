@@ -185,6 +185,7 @@ Blocks blocks_of(const Side& side) {
 Status keep_counts(CallArguments& arguments, int rank, int nranks, std::vector<uint64_t>& storage) {
   if (!has_counts(arguments.collective)) return {};
   Collective collective = arguments.collective;
+  if (collective == TUTTI_ALL_TO_ALL_V) arguments.count = 0;  // its counts are in the arrays
   // Its blocks are given as the counts to be received, and lie in the buffer to be sent.
   if (collective == TUTTI_REDUCE_SCATTER_V) {
     arguments.send_counts = std::exchange(arguments.recv_counts, nullptr);

@@ -23,7 +23,7 @@ uint64_t kinds_of(const CallRecord& record) {
 
 uint64_t CallRecord::signature() const {
   uint64_t digest = mix(number + 0x9e3779b97f4a7c15);
-  for (uint64_t word : {kinds_of(*this), count, plan_digest}) digest = mix(digest ^ word);
+  for (uint64_t word : {kinds_of(*this), count, plan_digest, counts_digest}) digest = mix(digest ^ word);
   return digest == 0 ? 1 : digest;
 }
 
@@ -33,19 +33,22 @@ std::string CallRecord::text() const {
   if (collective == TUTTI_BARRIER) return text;
   text += has_private_counts(collective) ? fmt::format(" of {}", name_of(datatype))
                                          : fmt::format(" of {} {}", count, name_of(datatype));
-  if (reduces(collective)) text += fmt::format(" ({})", name_of(op));
+  if (members > 0) text += fmt::format(" in a group of {}", members);
+  if (reduces(collective) && is_valid(op)) text += fmt::format(" ({})", name_of(op));
+  if (reduces(collective) && !is_valid(op)) text += fmt::format(" (operation {})", static_cast<int>(op));
   bool from_root = without_counts(collective) == TUTTI_BROADCAST || without_counts(collective) == TUTTI_SCATTER;
   if (has_root(collective)) text += fmt::format(" {} rank {}", from_root ? "from" : "to", root);
   return text;
 }
 
 bool CallRecord::same_call(const CallRecord& other) const {
-  return number == other.number && kinds_of(*this) == kinds_of(other) && count == other.count;
+  return number == other.number && kinds_of(*this) == kinds_of(other) && count == other.count &&
+         counts_digest == other.counts_digest;
 }
 
 std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
-  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest,
-                               static_cast<uint32_t>(waits_for)};
+  uint64_t waits_and_members = static_cast<uint32_t>(waits_for) | static_cast<uint64_t>(members) << 32;
+  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest, waits_and_members, counts_digest};
   std::array<std::byte, kBytes> bytes;
   std::memcpy(bytes.data(), words, kBytes);
   return bytes;
@@ -62,7 +65,9 @@ std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
                     .root = static_cast<int32_t>(words[1] >> 32),
                     .count = words[2],
                     .plan_digest = words[3],
-                    .waits_for = static_cast<int32_t>(words[4])};
+                    .counts_digest = words[5],
+                    .members = static_cast<uint32_t>(words[4] >> 32),
+                    .waits_for = static_cast<int32_t>(words[4] & UINT32_MAX)};
 }
 
 void PublishedRecord::publish(const CallRecord& record) {

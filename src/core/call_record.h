@@ -21,6 +21,8 @@ struct CallRecord {
   int32_t root = -1;
   uint64_t count = 0;
   uint64_t plan_digest = 0;
+  uint64_t counts_digest = 0;  // of the calls that this one stands for; 0: it is one
+  uint32_t members = 0;        // how many they are
   int32_t waits_for = -1;  // the rank that this one has been waiting for, if it is slow; no part of the signature
 
   // Never 0.
@@ -35,7 +37,7 @@ struct CallRecord {
   // Whether only the plans differ: the callers did the same, and their libraries chose differently.
   bool same_call(const CallRecord& other) const;
 
-  static constexpr size_t kBytes = 40;
+  static constexpr size_t kBytes = 48;
   std::array<std::byte, kBytes> encode() const;
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
 };

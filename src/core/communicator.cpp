@@ -50,7 +50,6 @@ Status Communicator::start(tutti_request& request) {
 }
 
 Status Communicator::prepare(tutti_request& request) {
-  TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(admit(request));
   if (nranks_ == 1) return {};
   Turn turn = take_turn();
@@ -58,6 +57,7 @@ Status Communicator::prepare(tutti_request& request) {
 }
 
 Status Communicator::start_prepared(tutti_request& request) {
+  TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(check_usable());
   request.done.store(false, std::memory_order_relaxed);
   request.next = nullptr;

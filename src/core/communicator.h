@@ -25,6 +25,9 @@
 
 namespace tutti {
 
+// JoinInfo::launcher of a communicator that another one made.
+inline constexpr std::string_view kSplitLauncher = "split";
+
 // What one attempt to advance a communicator's calls came to.
 enum class Advance : uint8_t { kIdle, kMoved, kBlocked };  // kIdle: no calls
 
@@ -52,7 +55,8 @@ class Communicator {
   Result<std::byte*> staging(uint64_t size_bytes);
   // Queues the call; `request` is the caller's and must live until it is done.
   Status start(tutti_request& request);
-  // Checks and plans the call, so that start_prepared() may queue it any number of times.
+  // Checks the call, so that start_prepared() may queue it any number of times; prepare() plans it too.
+  Status admit(tutti_request& request);
   Status prepare(tutti_request& request);
   Status start_prepared(tutti_request& request);
   // Lets the engine make progress on what was started.
@@ -72,6 +76,8 @@ class Communicator {
 
   Status finalize();
   void abort();
+  // What only this rank suffers, and the others would wait for it.
+  void break_down(const Status& why) { fail(why, true); }
   // The first error, or ok.
   Status status() const { return failure_.status(); }
 
@@ -121,7 +127,6 @@ class Communicator {
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
-  Status admit(tutti_request& request);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   tutti_request* dequeue();

@@ -42,10 +42,12 @@ Status Communicator::begin(tutti_request& request) {
   CallRecord record{.number = ++calls_,
                     .collective = arguments.collective,
                     .datatype = arguments.datatype,
-                    .op = arguments.op,
+                    .op = is_own(arguments.op) ? request.own_op.number : arguments.op,
                     .root = arguments.root,
                     .count = request.geometry.said_count,
-                    .plan_digest = prepared_->plan_digest};
+                    .plan_digest = prepared_->plan_digest,
+                    .counts_digest = request.counts_digest,
+                    .members = request.members};
   records_.publish(record);
   call_.signature = record.signature();
   if (prepared_->connected) return launch();

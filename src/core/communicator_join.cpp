@@ -36,7 +36,7 @@ Communicator::~Communicator() {
 Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   rank_ = info.rank;
   nranks_ = info.nranks;
-  set_log_rank(rank_);
+  if (info.launcher != kSplitLauncher) set_log_rank(rank_);  // lines of the log tell ranks of the whole job apart
   TUTTI_TRY(check_algorithm(config_.algorithm));
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
   std::optional<Plan> plan;
@@ -45,6 +45,10 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
       return error(Code::kInvalidArgument,
                    "TUTTI_PLAN_FILE says which plan runs; leave out TUTTI_ALGORITHM (--algorithm), TUTTI_CHANNELS and "
                    "TUTTI_SLICE_BYTES, or the file");
+    }
+    if (config_.deterministic != 0) {
+      return error(Code::kInvalidArgument,
+                   "TUTTI_DETERMINISTIC needs plans whose order is known; leave out TUTTI_PLAN_FILE, or it");
     }
     plan = TUTTI_TRY(read_plan_file(config_.plan_file, static_cast<int>(config_.slots)));
   }

@@ -46,8 +46,8 @@ Result<std::vector<T>> Communicator::gather_from_all(const T& mine) {
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, const Config* config) {
-  const Config& options = config != nullptr ? *config : config_;
-  Deadline deadline = Deadline::after_ms(options.bootstrap_timeout_ms);
+  Config options = config != nullptr ? *config : config_;
+  if (config == nullptr) options.plan_file.clear();  // its plan is for this communicator's ranks
   uint64_t number = ++splits_;
   auto wishes = TUTTI_TRY(gather_from_all(Wish{color, key}));
   Group group = group_of(wishes, rank_);
@@ -56,27 +56,34 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   bootstrap::Secret secret = bootstrap::derive(control_->token(), fmt::format("tutti split {} {}", number, color));
 
   // Of each group its first rank opens the meeting point; all tell what they have, most of them nothing.
-  std::unique_ptr<bootstrap::Rendezvous> meeting;
+  // Who cannot says so by an id of zeros, so that nobody waits for it.
+  Result<std::unique_ptr<bootstrap::Rendezvous>> meeting{nullptr};
   tutti_unique_id_t id{};
-  if (leads) {
-    meeting = TUTTI_TRY(bootstrap::Rendezvous::create({.interface = options.interface, .secret = secret}));
-    bootstrap::UniqueId open = meeting->id();
+  if (leads) meeting = bootstrap::Rendezvous::create({.interface = options.interface, .secret = secret});
+  if (leads && meeting.ok()) {
+    bootstrap::UniqueId open = (*meeting)->id();
     open.secret = {};
     id = bootstrap::encode(open);
   }
   auto ids = TUTTI_TRY(gather_from_all(id));
   if (!takes_part) return std::unique_ptr<Communicator>();
+  if (!meeting.ok()) return std::move(meeting).status();
 
   JoinInfo info;
   info.rank = group.own;
   info.nranks = static_cast<int>(group.ranks.size());
-  info.launcher = "split";
+  info.launcher = kSplitLauncher;
   if (info.nranks > 1) {
-    bootstrap::UniqueId known = TUTTI_TRY(bootstrap::decode_unique_id(ids[group.ranks[0]]));
-    known.secret = secret;
-    info.id = bootstrap::encode(known);
+    auto known = bootstrap::decode_unique_id(ids[group.ranks[0]]);
+    if (!known.ok()) {
+      return error(Code::kRemote,
+                   "rank {} could not open the meeting point of the new communicator; its error says why",
+                   group.ranks[0]);
+    }
+    known->secret = secret;
+    info.id = bootstrap::encode(*known);
   }
-  return create(context_, info, options, deadline);
+  return create(context_, info, options, Deadline::after_ms(options.bootstrap_timeout_ms));
 }
 
 }  // namespace tutti

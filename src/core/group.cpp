@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 namespace tutti {
@@ -46,6 +47,7 @@ void Unit::pack() {
   const tutti_request& first = *members.front();
   fused.arguments = first.arguments;
   fused.arguments.count = bytes / size_of(first.arguments.datatype);
+  fused.members = static_cast<uint32_t>(members.size());
   bool has_input = false, has_output = false;
   std::byte* at = staging;
   for (const tutti_request* member : members) {
@@ -53,6 +55,9 @@ void Unit::pack() {
     has_output = has_output || member->geometry.output_bytes > 0;
     if (member->geometry.input_bytes > 0) std::memcpy(at, member->arguments.input, vector_bytes(*member));
     at += vector_bytes(*member);
+    // Ranks whose calls only add up alike must not take each other's elements for their own.
+    fused.counts_digest = (fused.counts_digest ^ (member->arguments.count + 1)) * 0x9e3779b97f4a7c15;
+    fused.counts_digest ^= fused.counts_digest >> 29;
   }
   fused.arguments.input = has_input ? staging : nullptr;
   fused.arguments.output = has_output ? staging : nullptr;
@@ -80,17 +85,25 @@ Unit* unit_for(const Units& units, const tutti_comm* comm, const tutti_request& 
   return found == units.rend() ? nullptr : found->get();
 }
 
-// Gives every fused unit its part of its communicator's staging memory.
+// Gives every fused unit its part of its communicator's staging memory. Errors: memory is short, which the other ranks
+// of that communicator are told, since they will wait.
 Status place(Units& units) {
+  std::map<tutti_comm*, uint64_t> totals;
   for (auto& unit : units) {
     if (!unit->is_fused()) continue;
-    uint64_t total = 0;
-    for (auto& other : units) {
-      if (other->comm != unit->comm || !other->is_fused()) continue;
-      other->offset = total;
-      total += (other->bytes + 63) / 64 * 64;
+    uint64_t& total = totals[unit->comm];
+    unit->offset = total;
+    total += (unit->bytes + 63) / 64 * 64;
+  }
+  for (auto& [comm, total] : totals) {
+    auto staging = comm->communicator->staging(total);
+    if (!staging.ok()) {
+      comm->communicator->break_down(staging.status());
+      return std::move(staging).status();
     }
-    unit->staging = TUTTI_TRY(unit->comm->communicator->staging(total)) + unit->offset;
+    for (auto& unit : units) {
+      if (unit->comm == comm && unit->is_fused()) unit->staging = *staging + unit->offset;
+    }
   }
   return {};
 }
@@ -114,10 +127,14 @@ Group& Group::of_thread() {
   return group;
 }
 
+bool Group::holds(const tutti_comm& comm) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) { return member.comm == &comm; });
+}
+
 Status Group::add(tutti_comm& comm, const CallArguments& arguments) {
   auto request = std::make_unique<tutti_request>();
   request->arguments = arguments;
-  Status admitted = comm.communicator->prepare(*request);
+  Status admitted = comm.communicator->admit(*request);
   if (!admitted.ok() && refused_.ok()) refused_ = admitted;
   if (admitted.ok()) members_.push_back({&comm, std::move(request)});
   return admitted;
@@ -129,6 +146,8 @@ Status Group::end() {
   std::vector<Member> members = std::exchange(members_, {});
   Status first = std::exchange(refused_, {});
   if (!first.ok()) return first;
+  bool after_fork = std::any_of(members.begin(), members.end(), [](const Member& m) { return m.comm->is_parents(); });
+  if (after_fork) return refuse_after_fork("tutti_group_end");
   Units units;
   for (Member& member : members) {
     Unit* unit = unit_for(units, member.comm, *member.request);
@@ -141,12 +160,17 @@ Status Group::end() {
     unit->bytes += vector_bytes(*member.request);
   }
   TUTTI_TRY(place(units));
-  size_t started = 0;
-  while (started < units.size() && first.ok()) {
-    first = start(*units[started]);
-    if (first.ok()) ++started;
+  // A communicator that has failed keeps none of the others from what their ranks wait for.
+  std::vector<bool> started;
+  started.reserve(units.size());
+  for (auto& unit : units) {
+    Status status = guarded([&] { return start(*unit); });
+    started.push_back(status.ok());
+    if (!status.ok()) unit->comm->keep(status);
+    if (first.ok()) first = std::move(status);
   }
-  for (size_t i = 0; i < started; ++i) {
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!started[i]) continue;
     Unit& unit = *units[i];
     unit.comm->communicator->wait(unit.request());
     const Status& result = unit.request().result;

@@ -16,6 +16,8 @@ class Group {
 
   bool is_open() const { return depth_ > 0; }
   void begin() { ++depth_; }
+  // Whether it has calls of `comm`.
+  bool holds(const tutti_comm& comm) const;
   // Keeps a call for the end. Errors: its arguments are wrong.
   Status add(tutti_comm& comm, const CallArguments& arguments);
   // Of the outermost group: runs all calls and blocks until they are complete. Errors: there is no group; the first one

@@ -18,7 +18,8 @@ Result<ReduceOp> OwnOps::add(const OwnOp& op) {
     return error(Code::kInvalidUsage, "this communicator has {} operations, which is the most; destroy some", kMost);
   }
   *unused = op;
-  return static_cast<ReduceOp>(kFirst + (unused - ops_.begin()));
+  (*unused)->number = static_cast<ReduceOp>(kFirst + (unused - ops_.begin()));
+  return (*unused)->number;
 }
 
 Status OwnOps::remove(ReduceOp number) {

@@ -51,15 +51,18 @@ Result<Prepared*> PlanCache::get(const Request& request) {
 
 Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
   auto prepared = std::make_unique<Prepared>();
-  if (fixed_ && fixed_->shape().collective == request.collective) {
+  if (fixed_ && fixed_->shape().collective == request.collective && fixed_->shape().root == request.root) {
+    if (request.op == kOrderedFunction) {
+      return error(Code::kInvalidUsage,
+                   "{} by an operation that does not commute cannot run the plan of TUTTI_PLAN_FILE, whose order is "
+                   "not known; leave the file out",
+                   name_of(request.collective));
+    }
     prepared->plan = *fixed_;
   } else {
     // A wish for an algorithm is one for the collectives that have it.
     Tuning tuning = tuning_;
-    const Algorithm* wished = find_algorithm(request.collective, tuning.algorithm);
-    bool has_it = wished != nullptr &&
-                  !(wished->traits.carries_for_others && has_private_counts(request.collective));
-    if (!has_it) tuning.algorithm.clear();
+    if (find_algorithm(request.collective, tuning.algorithm) == nullptr) tuning.algorithm.clear();
     Choice choice = TUTTI_TRY(choose(topology_, request, tuning));
     prepared->plan = std::move(choice.plan);
     prepared->predicted_ns = choice.predicted_ns;

@@ -23,6 +23,8 @@ struct tutti_request {
   std::vector<uint64_t> counts;  // what the arguments' arrays refer to
   tutti::Geometry geometry;
   tutti::OwnOp own_op;           // when the arguments' op is one
+  uint64_t counts_digest = 0;    // of a call that stands for several of a group
+  uint32_t members = 0;          // how many they are
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it

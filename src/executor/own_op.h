@@ -10,6 +10,7 @@ namespace tutti {
 
 struct OwnOp {
   ReduceOp kind = kPreMulSum;                 // kPreMulSum, kOwnFunction or kOrderedFunction
+  ReduceOp number = TUTTI_SUM;                // that calls name it by, on all ranks alike
   Datatype datatype = TUTTI_FLOAT32;          // kPreMulSum: that it is for
   std::array<std::byte, 8> factor{};          // kPreMulSum: one element
   tutti_reduce_function_t function = nullptr;

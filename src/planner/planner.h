@@ -111,7 +111,7 @@ struct Algorithm {
 
 // All algorithms, in a fixed order.
 std::span<const Algorithm* const> algorithms();
-// Of the collective or its form without counts; null when it has none of that name.
+// Of the collective or its form without counts; null when it has none of that name that can run.
 const Algorithm* find_algorithm(Collective collective, std::string_view name);
 
 }  // namespace tutti

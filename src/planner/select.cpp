@@ -30,6 +30,11 @@ bool serves(const Algorithm& algorithm, Collective collective) {
   return algorithm.collective == without_counts(collective);
 }
 
+// Ranks cannot carry blocks of others whose counts they do not know.
+bool knows_counts(const Algorithm& algorithm, Collective collective) {
+  return !algorithm.traits.carries_for_others || !has_private_counts(collective);
+}
+
 constexpr uint64_t kAboutEqualPercent = 10;
 
 constexpr uint64_t kSmallestClassBytes = 64;
@@ -118,7 +123,7 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
   if (request.op == kOrderedFunction && algorithm.traits.rank_tree == RankTree::kNever) keeps_order = false;
   bool needs_order = tuning.deterministic || request.op == kOrderedFunction;
   if (needs_order && reduces(request.collective) && !keeps_order) return "it does not combine in rank order";
-  if (algorithm.traits.carries_for_others && has_private_counts(request.collective)) {
+  if (!knows_counts(algorithm, request.collective)) {
     return "ranks would carry blocks of others, whose counts they do not know";
   }
   return algorithm.admit(topology, request);
@@ -145,8 +150,9 @@ std::vector<Candidate> predict_all(const Topology& topology, const Request& requ
 std::span<const Algorithm* const> algorithms() { return kAlgorithms; }
 
 const Algorithm* find_algorithm(Collective collective, std::string_view name) {
-  auto found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
-                            [&](auto* each) { return serves(*each, collective) && each->name == name; });
+  auto found = std::find_if(kAlgorithms.begin(), kAlgorithms.end(), [&](auto* each) {
+    return serves(*each, collective) && knows_counts(*each, collective) && each->name == name;
+  });
   return found == kAlgorithms.end() ? nullptr : *found;
 }
 

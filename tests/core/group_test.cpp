@@ -125,4 +125,48 @@ TEST_CASE("groups that differ between ranks are told apart") {
   }
 }
 
+TEST_CASE("groups whose counts only add up alike are told apart") {
+  auto said = with_ranks(2, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    int32_t first[20] = {}, second[20] = {};
+    tutti_group_begin();
+    tutti_all_reduce(first, first, rank == 0 ? 10 : 20, TUTTI_INT32, TUTTI_SUM, comm, nullptr);
+    tutti_all_reduce(second, second, rank == 0 ? 20 : 10, TUTTI_INT32, TUTTI_SUM, comm, nullptr);
+    return tutti_group_end() == TUTTI_INVALID_USAGE ? tutti_last_error(nullptr) : "no error";
+  });
+  for (const std::string& sentence : said) {
+    CHECK_THAT(sentence, Catch::Matchers::Contains("all_reduce #1 of 30 int32 in a group of 2"));
+  }
+}
+
+TEST_CASE("a communicator that has failed keeps no other one of its group from its calls") {
+  check_all(with_ranks(2, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    tutti_comm_t* failed = nullptr;
+    if (tutti_comm_dup(comm, &failed, nullptr) != TUTTI_SUCCESS) return error_of(comm);
+    if (rank == 0) tutti_comm_abort(failed);
+    while (tutti_comm_status(failed) == TUTTI_SUCCESS) std::this_thread::yield();
+    int32_t lost = 1, kept = 1;
+    tutti_comm_t* alive = comm;
+    tutti_group_begin();
+    tutti_all_reduce(&kept, &kept, 1, TUTTI_INT32, TUTTI_SUM, alive, nullptr);
+    tutti_status_t refused = tutti_all_reduce(&lost, &lost, 1, TUTTI_INT32, TUTTI_SUM, failed, nullptr);
+    tutti_status_t ended = tutti_group_end();
+    std::string wrong = refused == TUTTI_ABORTED && ended == TUTTI_ABORTED ? "" : "the failure was not told";
+    tutti_status_t next = tutti_all_reduce(&kept, &kept, 1, TUTTI_INT32, TUTTI_SUM, alive, nullptr);
+    if (next != TUTTI_SUCCESS) wrong += error_of(alive);
+    tutti_comm_destroy(failed);
+    return wrong;
+  }));
+}
+
+TEST_CASE("a communicator is not destroyed while an open group has calls of it") {
+  check_all(with_ranks(2, {}, [](tutti_comm_t* comm, int) -> std::string {
+    int32_t value = 1;
+    tutti_group_begin();
+    tutti_all_reduce(&value, &value, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr);
+    if (tutti_comm_finalize(comm) != TUTTI_INVALID_USAGE) return "finalized";
+    if (tutti_comm_destroy(comm) != TUTTI_INVALID_USAGE) return "destroyed";
+    return tutti_group_end() == TUTTI_SUCCESS && value == 2 ? "" : error_of(comm);
+  }));
+}
+
 }  // namespace tutti::test

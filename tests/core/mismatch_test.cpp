@@ -54,6 +54,10 @@ TEST_CASE("counts, types, operations and roots of each collective are told apart
     std::vector<CallOf> odd(2, usual);
     odd[0].datatype = TUTTI_INT32;
     odd[1].root = 2;
+    if (reduces(usual.collective)) {
+      odd.push_back(usual);
+      odd.back().op = TUTTI_MAX;
+    }
     if (number != TUTTI_ALL_TO_ALL_V && number != TUTTI_GATHER_V && number != TUTTI_SCATTER_V) {
       odd.push_back(usual);
       odd.back().count += 1;

@@ -180,4 +180,20 @@ TEST_CASE("operations that cannot be are refused") {
   }));
 }
 
+TEST_CASE("ranks that combine by different operations of their own are told apart") {
+  auto said = with_ranks(2, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    std::atomic<int> calls{0};
+    tutti_op_t ops[2] = {};
+    for (tutti_op_t& op : ops) {
+      if (tutti_op_create(&op, compose_blocks, 1, &calls, comm) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    }
+    uint64_t value = 1;
+    tutti_status_t status = tutti_all_reduce(&value, &value, 1, TUTTI_UINT64, ops[rank], comm, nullptr);
+    return status == TUTTI_INVALID_USAGE ? tutti_last_error(comm) : "no error";
+  });
+  for (const std::string& sentence : said) {
+    CHECK_THAT(sentence, Catch::Matchers::Contains("(operation 64)") && Catch::Matchers::Contains("(operation 65)"));
+  }
+}
+
 }  // namespace tutti::test

@@ -33,6 +33,7 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
       tutti_config_create(&config);
       tutti_config_set(config, "calibration", "off");
       tutti_config_set(config, "bootstrap_timeout_ms", "20000");
+      tutti_config_set(config, "timeout_ms", "60000");  // a call that hangs says where
       for (auto& [name, value] : options) {
         if (tutti_config_set(config, name.c_str(), value.c_str()) != TUTTI_SUCCESS) {
           wrong[rank] = tutti_last_error(nullptr);
