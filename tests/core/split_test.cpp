@@ -137,10 +137,13 @@ TEST_CASE("a forked child cannot use its parent's communicators, but may make it
         std::string(tutti_last_error(nullptr)).find("is a child of the one that made") != std::string::npos &&
         start_all_reduce(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &request) == TUTTI_INVALID_USAGE &&
         tutti_comm_destroy(comm) == TUTTI_INVALID_USAGE;
+    bool works = true;
+#if !defined(__SANITIZE_THREAD__)  // which ends a forked child that starts threads
     tutti_unique_id_t id;
     tutti_comm_t* own = nullptr;
-    bool works = tutti_get_unique_id(&id) == TUTTI_SUCCESS && tutti_comm_init_rank(&own, 1, &id, 0) == TUTTI_SUCCESS &&
-                 expect(own, 0, 1).empty() && tutti_comm_destroy(own) == TUTTI_SUCCESS;
+    works = tutti_get_unique_id(&id) == TUTTI_SUCCESS && tutti_comm_init_rank(&own, 1, &id, 0) == TUTTI_SUCCESS &&
+            expect(own, 0, 1).empty() && tutti_comm_destroy(own) == TUTTI_SUCCESS;
+#endif
     ::_exit(!refused ? 1 : !works ? 2 : 0);
   }
   int status = -1;
