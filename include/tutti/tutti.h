@@ -326,7 +326,7 @@ TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t
 /* From here to tutti_group_end() the collectives that the calling thread calls by name only check their arguments; at
  * the end all start together, and it blocks until all are complete. They may be of several communicators. Small
  * all_reduces, reduces and broadcasts of one communicator, datatype, operation and root become one call, which is
- * several times faster than one by one; float results may be rounded otherwise, with the option "deterministic" they
+ * faster the more a call's latency counts. Float results may be rounded otherwise; with the option "deterministic" they
  * have the same bits. No call of a group may read what another one of it writes. Every rank makes the same calls in the
  * same order inside the group. Groups may be nested; only the outermost counts. tutti_start(), splitting, and
  * destroying a communicator that the group has calls of are refused inside. */
