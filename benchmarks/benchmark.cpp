@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -16,6 +14,7 @@
 #include "collective.h"
 #include "communicator.h"
 #include "element.h"
+#include "json_file.h"
 #include "layout.h"
 #include "measure.h"
 #include "pattern.h"
@@ -30,29 +29,6 @@ constexpr uint64_t kLeastMemcpyBytes = uint64_t{1} << 20;
 
 // By how much a rank is late on purpose.
 constexpr std::chrono::milliseconds kLate{1};
-
-// Opened before anything runs: a wrong path is to be said at once.
-class JsonFile {
- public:
-  explicit JsonFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "w"), std::fclose) {
-    if (!file_) fail();
-  }
-
-  void write(const std::string& text) {
-    bool written = std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
-    if (!written) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw std::runtime_error(
-        fmt::format("cannot write {}: {}; name another file with --json, where there is room and this user may write",
-                    path_, std::strerror(errno)));
-  }
-
-  std::string path_;
-  std::unique_ptr<FILE, int (*)(FILE*)> file_;
-};
 
 class Benchmark {
  public:
@@ -118,16 +94,11 @@ class Benchmark {
   void run_sizes(const Subject& subject) {
     Pattern pattern(*subject.datatype, subject.op, comm_.size());
     std::optional<uint64_t> last_count;
-    for (uint64_t size = options_.min_bytes; size <= options_.max_bytes; size = following(size)) {
+    for (uint64_t size = options_.min_bytes; size <= options_.max_bytes; size = options_.size_after(size)) {
       uint64_t count = count_of(collective_, size, *subject.datatype, comm_.size());
       if (std::exchange(last_count, count) == count) continue;  // small steps are the same row again
       add(run_size(subject, count, pattern));
     }
-  }
-
-  uint64_t following(uint64_t size) const {
-    if (options_.step_factor <= 1) return size + options_.step_bytes;
-    return std::max(size + 1, static_cast<uint64_t>(static_cast<double>(size) * options_.step_factor));
   }
 
   Row run_size(const Subject& subject, uint64_t count, const Pattern& pattern) {
@@ -149,7 +120,7 @@ class Benchmark {
   void run_without_data() {
     tutti_call_t call = call_of({});
     Row row = planned_row(call);
-    row.out_of_place.emplace().timing = measure(comm_, call, options_);
+    row.out_of_place.emplace().timing = measure(comm_, [&] { comm_.run(call); }, options_);
     for (int check = 0; check < options_.checks; ++check) note_wrong(row.out_of_place->wrong, count_early(call));
     add(std::move(row));
   }
@@ -177,7 +148,7 @@ class Benchmark {
   Placement run_placement(const tutti_call_t& call, Trial& trial, uint64_t size_bytes) {
     trial.fill(++seed_);
     Placement placement;
-    placement.timing = measure(comm_, call, options_);
+    placement.timing = measure(comm_, [&] { comm_.run(call); }, options_);
     if (double time_us = placement.timing.mean_us; time_us > 0) {
       placement.algbw_gbps = static_cast<double>(size_bytes) / time_us / 1e3;
       placement.busbw_gbps = placement.algbw_gbps * collective_.bus_factor.of(comm_.size());

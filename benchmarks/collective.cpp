@@ -93,6 +93,8 @@ tutti_status_t run(const tutti_call_t& c, tutti_comm_t* comm) {
     case TUTTI_SCATTER_V:
       return tutti_scatter_v(send, c.send_counts, c.send_displacements, recv, c.count, c.datatype, c.root, comm,
                              c.stream);
+    case TUTTI_SEND: return tutti_send(send, c.count, c.datatype, c.peer, c.tag, comm, c.stream);
+    case TUTTI_RECV: return tutti_recv(recv, c.count, c.datatype, c.peer, c.tag, comm, c.stream, c.message);
   }
   std::abort();
 }

@@ -52,7 +52,7 @@ uint64_t count_of(const CollectiveInfo& collective, uint64_t size_bytes, tutti_d
 // Null when there is none.
 const CollectiveInfo* collective_named(std::string_view name);
 
-// The blocking function of the call's collective.
+// The blocking function of the call's collective, send or receive.
 tutti_status_t run(const tutti_call_t& call, tutti_comm_t* comm);
 
 }  // namespace tutti::bench

@@ -51,6 +51,30 @@ tutti_plan_info_t Communicator::plan_info(const tutti_call_t& call) {
   return plan;
 }
 
+tutti_request_t* Communicator::start(const tutti_call_t& call) {
+  tutti_request_t* request = nullptr;
+  check(tutti_start(comm_, &call, &request));
+  return request;
+}
+
+// Of a communicator of these two, since it says what it has for all its ranks.
+std::string Communicator::transport_of_first_pair() {
+  bool is_one = rank_ < 2;
+  tutti_comm_t* raw = nullptr;
+  check(tutti_comm_split(comm_, is_one ? 0 : -1, rank_, &raw, nullptr));
+  std::unique_ptr<tutti_comm_t, tutti_status_t (*)(tutti_comm_t*)> pair(raw, tutti_comm_destroy);
+  if (!is_one) return "";
+  tutti_call_t call = {};
+  call.struct_size = sizeof call;
+  call.collective = TUTTI_BARRIER;
+  tutti_plan_info_t plan = {};
+  plan.struct_size = sizeof plan;
+  if (tutti_status_t status = tutti_comm_plan_info(pair.get(), &call, &plan); status != TUTTI_SUCCESS) {
+    throw std::runtime_error(fmt::format("rank {}: {}", rank_, tutti_last_error(pair.get())));
+  }
+  return plan.transport;
+}
+
 int64_t Communicator::agree(int64_t value, tutti_op_t op) {
   int64_t result = 0;
   all_reduce(&value, &result, 1, TUTTI_INT64, op);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,15 @@ class Communicator {
   int size() const { return size_; }
 
   void run(const tutti_call_t& call) { check(bench::run(call, comm_)); }
+  // Without waiting; wait_all() takes the requests.
+  tutti_request_t* start(const tutti_call_t& call);
+  void wait_all(std::span<tutti_request_t*> requests) { check(tutti_wait_all(requests.size(), requests.data())); }
   // What is run in between starts at the end, together.
   void begin_group() { check(tutti_group_begin()); }
   void end_group() { check(tutti_group_end()); }
   tutti_plan_info_t plan_info(const tutti_call_t& call);
+  // What carries the messages between ranks 0 and 1: "shm", "tcp". All ranks call it, and there are two at least.
+  std::string transport_of_first_pair();
 
   // The same on all ranks afterwards.
   int64_t agree(int64_t value, tutti_op_t op);

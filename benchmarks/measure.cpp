@@ -21,12 +21,12 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 }
 
 // The time of the slowest rank's later warm-up calls; the first one also prepares the call. 0 without warm-up.
-double warm_up(Communicator& comm, const tutti_call_t& call, const Options& options) {
+double warm_up(Communicator& comm, const std::function<void()>& call, const Options& options) {
   double estimate_s = 0;
   auto start = Clock::now();
   for (int i = 0; i < options.warmup; ++i) {
     auto before = Clock::now();
-    comm.run(call);
+    call();
     estimate_s = seconds_between(before, Clock::now());
     bool long_enough = seconds_between(start, Clock::now()) > options.seconds;
     if (i > 0 && comm.agree(int64_t{long_enough}, TUTTI_MAX)) break;
@@ -56,7 +56,7 @@ double join(Communicator& comm, double value, Average average) {
 
 }  // namespace
 
-Timing measure(Communicator& comm, const tutti_call_t& call, const Options& options) {
+Timing measure(Communicator& comm, const std::function<void()>& call, const Options& options) {
   int iterations = choose_iterations(warm_up(comm, call, options), options);
   std::vector<double> times_us(iterations);
   comm.meet();
@@ -66,7 +66,7 @@ Timing measure(Communicator& comm, const tutti_call_t& call, const Options& opti
       comm.meet();
       last = Clock::now();
     }
-    comm.run(call);
+    call();
     auto now = Clock::now();
     time_us = seconds_between(last, now) * 1e6;
     last = now;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "communicator.h"
 #include "options.h"
@@ -16,11 +17,16 @@ struct Timing {
   double min_us = 0;
   double median_us = 0;
   double max_us = 0;
+
+  // When what was timed is so many of what is to be told.
+  void divide(double parts) {
+    for (double* time_us : {&mean_us, &min_us, &median_us, &max_us}) *time_us /= parts;
+  }
 };
 
 // Runs warm-up calls, then timed calls back to back (or with all ranks meeting before each, outside the time, if
 // options.blocking). The number of timed calls is the same on all ranks.
-Timing measure(Communicator& comm, const tutti_call_t& call, const Options& options);
+Timing measure(Communicator& comm, const std::function<void()>& call, const Options& options);
 
 // Bytes per second, per rank, that all ranks reach when they memcpy `size_bytes` from one buffer to another at once.
 double measure_memcpy(Communicator& comm, const void* from, void* to, size_t size_bytes);

@@ -1,6 +1,7 @@
 // What one run of `tutti bench` is asked to do.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,12 @@ struct Options {
   std::string transport;          // "": the library chooses
   std::string algorithm;
   std::string json_file;
+
+  // The size of the row after one of `size_bytes`.
+  uint64_t size_after(uint64_t size_bytes) const {
+    if (step_factor <= 1) return size_bytes + step_bytes;
+    return std::max(size_bytes + 1, static_cast<uint64_t>(static_cast<double>(size_bytes) * step_factor));
+  }
 };
 
 }  // namespace tutti::bench

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collective.h"
 #include "communicator.h"
 #include "measure.h"
 #include "options.h"
+#include "pair.h"
 
 namespace tutti::bench {
 
@@ -54,9 +56,32 @@ struct Run {
   Summary summary;
 };
 
+// Messages of one size between ranks 0 and 1.
+struct PairRow {
+  uint64_t size_bytes = 0;
+  uint64_t count = 0;            // elements
+  tutti_datatype_t datatype = TUTTI_FLOAT32;
+  Placement placement;           // times of one message
+  double messages_per_s = 0;
+};
+
+struct PairRun {
+  PairOptions options;
+  std::vector<RankInfo> ranks;
+  std::string transport;
+  std::vector<PairRow> rows;
+  uint64_t out_of_bounds = 0;    // all that was wrong, and bytes changed outside the buffers
+};
+
 std::string header_text(const Run& run);
 std::string row_text(const Row& row, const CollectiveInfo& collective);
 std::string footer_text(const Run& run);
 std::string json_text(const Run& run);
+
+std::string_view name_of(PairMeasure measure);
+std::string header_text(const PairRun& run);
+std::string row_text(const PairRow& row, const PairRun& run);
+std::string footer_text(const PairRun& run);
+std::string json_text(const PairRun& run);
 
 }  // namespace tutti::bench

@@ -65,6 +65,27 @@ std::string sizes_text(const Options& options) {
   return fmt::format(" minBytes {} maxBytes {} step: {}", options.min_bytes, options.max_bytes, step);
 }
 
+// The benchmark's name, and how often it runs what.
+std::string settings_text(std::string_view name, size_t ranks, std::string_view sizes, const Options& options) {
+  return fmt::format("# tutti {}.{}.{} {}, {} ranks,{} warmup iters: {} iters: {} validation: {}\n",
+                     TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, name, ranks, sizes, options.warmup,
+                     iterations_text(options), options.checks);
+}
+
+std::string ranks_text(const std::vector<RankInfo>& ranks) {
+  std::string text;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    text += fmt::format("#  Rank {:>3} Pid {:>7} on {}\n", rank, ranks[rank].pid, ranks[rank].host);
+  }
+  return text;
+}
+
+std::string out_of_bounds_text(int checks, uint64_t out_of_bounds) {
+  return fmt::format("# Out of bounds values : {}\n", checks == 0         ? "N/A"
+                                                      : out_of_bounds > 0 ? fmt::format("{} FAILED", out_of_bounds)
+                                                                          : "0 OK");
+}
+
 std::string memory_text(const Options& options) {
   return fmt::format("memory: {}, ", options.memory == MemoryKind::kMalloc ? "malloc" : "tutti_mem_alloc");
 }
@@ -75,16 +96,11 @@ std::string header_text(const Run& run) {
   const Options& options = run.options;
   const CollectiveInfo& collective = info(options.collective);
   std::string text =
-      fmt::format("# tutti {}.{}.{} {}, {} ranks,{} warmup iters: {} iters: {} validation: {}\n# {}time: {}{}{}\n#\n",
-                  TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, collective.name, run.ranks.size(),
-                  collective.has_data() ? sizes_text(options) : "", options.warmup, iterations_text(options),
-                  options.checks, collective.has_data() ? memory_text(options) : "", average_name(options.average),
-                  options.blocking ? ", ranks meet before every call" : "",
-                  options.deterministic ? ", deterministic" : "");
-  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
-    text += fmt::format("#  Rank {:>3} Pid {:>7} on {}\n", rank, run.ranks[rank].pid, run.ranks[rank].host);
-  }
-  return text + columns_text(collective);
+      settings_text(collective.name, run.ranks.size(), collective.has_data() ? sizes_text(options) : "", options);
+  text += fmt::format("# {}time: {}{}{}\n#\n", collective.has_data() ? memory_text(options) : "",
+                      average_name(options.average), options.blocking ? ", ranks meet before every call" : "",
+                      options.deterministic ? ", deterministic" : "");
+  return text + ranks_text(run.ranks) + columns_text(collective);
 }
 
 std::string row_text(const Row& row, const CollectiveInfo& collective) {
@@ -102,10 +118,7 @@ std::string row_text(const Row& row, const CollectiveInfo& collective) {
 
 std::string footer_text(const Run& run) {
   const Summary& summary = run.summary;
-  std::string text = fmt::format("# Out of bounds values : {}\n",
-                                 run.options.checks == 0     ? "N/A"
-                                 : summary.out_of_bounds > 0 ? fmt::format("{} FAILED", summary.out_of_bounds)
-                                                             : "0 OK");
+  std::string text = out_of_bounds_text(run.options.checks, summary.out_of_bounds);
   if (info(run.options.collective).has_data()) {
     text += fmt::format("# Avg bus bandwidth    : {:.4g} GB/s\n", summary.average_busbw_gbps);
   }
@@ -114,6 +127,34 @@ std::string footer_text(const Run& run) {
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "
                             "a measure for algbw in memory\n",
                             summary.memcpy_gbps, run.ranks.size(), summary.memcpy_bytes);
+}
+
+std::string_view name_of(PairMeasure measure) {
+  return measure == PairMeasure::kLatency ? "latency" : "bandwidth";
+}
+
+std::string header_text(const PairRun& run) {
+  const Options& options = run.options.common;
+  bool has_window = run.options.measure == PairMeasure::kBandwidth;
+  std::string time = has_window ? fmt::format("per message, of {} at once and a short answer", run.options.window)
+                                : "half of what a message there and one back take";
+  return settings_text(name_of(run.options.measure), run.ranks.size(), sizes_text(options), options) +
+         fmt::format("# {}time: {}\n#\n", memory_text(options), time) + ranks_text(run.ranks) +
+         fmt::format("#\n#{:>12} {:>12} {:>9} {:>8} {:>7} {:>7} {:>10} {:>6}  transport\n", "size", "count", "type",
+                     "time", "algbw", "busbw", "messages", "#wrong") +
+         fmt::format("#{:>12} {:>12} {:>9} {:>8} {:>7} {:>7} {:>10}\n", "(B)", "(elements)", "", "(us)", "(GB/s)",
+                     "(GB/s)", "(1/s)");
+}
+
+std::string row_text(const PairRow& row, const PairRun& run) {
+  const Placement& placement = row.placement;
+  return fmt::format(" {:>12} {:>12} {:>9} {:>8} {:>7.2f} {:>7.2f} {:>10.0f} {:>6}  {}\n", row.size_bytes, row.count,
+                     info(row.datatype).name, time_text(placement.timing.mean_us), placement.algbw_gbps,
+                     placement.busbw_gbps, row.messages_per_s, wrong_text(placement), run.transport);
+}
+
+std::string footer_text(const PairRun& run) {
+  return out_of_bounds_text(run.options.common.checks, run.out_of_bounds);
 }
 
 }  // namespace tutti::bench

@@ -46,6 +46,19 @@ void reduce(const ReduceArgs& args);
 // The plain loop that defines the bits; slow, for tests.
 void reduce_scalar(const ReduceArgs& args);
 
+// How the values of an 8- or 16-bit float lie: in the datatype, or as float32, which partial results are kept in so
+// that only the finished one is rounded. float32 values are aligned as such.
+enum class Width : uint8_t { kNarrow, kWide };
+
+// reduce() of 8- or 16-bit floats where source j is of widths[j] and the result of width `result`: one reduction that
+// is cut into several, each with wide results but the last, gives the bits of the whole. `store` is not looked at.
+void reduce_partial(const ReduceArgs& args, std::span<const Width> widths, Width result);
+
+// 8- and 16-bit floats to float32, exactly, and back, rounded as reduce() rounds. NaNs stay NaNs: the one quiet NaN
+// on the way back, where that was the only one.
+void widen(Datatype datatype, float* to, const std::byte* from, uint64_t count);
+void narrow(Datatype datatype, std::byte* to, const float* from, uint64_t count);
+
 // to[i] = from[i] * *factor, where `factor` points to one element of the datatype: the bits of the product that
 // reduce() forms of two sources. It serves the sum of inputs that are multiplied first. `to` may be equal to `from`;
 // other overlaps are not allowed. Any alignment.

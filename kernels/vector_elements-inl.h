@@ -2,7 +2,8 @@
 //
 // A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, for 16-bit
 // floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs. Variables that hold blocks are not const in
-// the hot loops: gcc 12 would keep them in memory instead of registers.
+// the hot loops: gcc 12 would keep them in memory instead of registers. spread() and collect() are for the narrow
+// floats' blocks: as float32 in memory, in the order of the elements.
 #if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
 #undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
@@ -40,6 +41,18 @@ struct Pair {
   Block second;
 };
 
+// Blocks whose first vector has the even elements and whose second one has the odd ones.
+template <class V>
+HWY_INLINE void spread_alternating(Pair<V> block, float* to) {
+  hn::StoreInterleaved2(block.first, block.second, hn::DFromV<V>(), to);
+}
+template <class DF>
+HWY_INLINE auto collect_alternating(DF df, const float* from) {
+  hn::VFromD<DF> even, odd;
+  hn::LoadInterleaved2(df, from, even, odd);
+  return Pair<hn::VFromD<DF>>{even, odd};
+}
+
 template <class Element>
 struct Vectors;
 
@@ -75,6 +88,15 @@ struct Vectors<ops::Bfloat16> {
     return hn::BitCast(d8, hn::Or(hn::ShiftRight<16>(round(d32, block.first)), odd));
   }
 
+  template <class V>
+  HWY_INLINE static void spread(Pair<V> block, float* to) {
+    spread_alternating(block, to);
+  }
+  template <class DF>
+  HWY_INLINE static auto collect(DF df, const float* from) {
+    return collect_alternating(df, from);
+  }
+
  private:
   template <class D32, class V>
   HWY_INLINE static hn::VFromD<D32> round(D32 d32, V value) {
@@ -107,6 +129,28 @@ struct Vectors<ops::Float16> {
   template <class D8, class V>
   HWY_INLINE static auto join(D8 d8, V first, V second) {
     return hn::BitCast(d8, hn::Or(first, hn::ShiftLeft<16>(second)));
+  }
+
+  template <class V>
+  HWY_INLINE static void spread(Pair<V> block, float* to) {
+    spread_alternating(block, to);
+  }
+  template <class DF>
+  HWY_INLINE static auto collect(DF df, const float* from) {
+    return collect_alternating(df, from);
+  }
+  // Two such blocks, of the even elements and of the odd ones.
+  template <class V>
+  HWY_INLINE static void spread(Pair<Pair<V>> block, float* to) {
+    hn::StoreInterleaved4(block.first.first, block.second.first, block.first.second, block.second.second,
+                          hn::DFromV<V>(), to);
+  }
+  template <class DF>
+  HWY_INLINE static auto collect_both(DF df, const float* from) {
+    using V = hn::VFromD<DF>;
+    V a, b, c, d;
+    hn::LoadInterleaved4(df, from, a, b, c, d);
+    return Pair<Pair<V>>{Pair<V>{a, c}, Pair<V>{b, d}};
   }
 
  private:
@@ -178,6 +222,30 @@ struct Vectors<ops::Float16> {
     const auto high = hn::BitCast(half, hn::TruncateTo(d16, second));
     return hn::Combine(d8, high, low);
   }
+
+  template <class V>
+  HWY_INLINE static void spread(Pair<V> block, float* to) {
+    const hn::DFromV<V> df;
+    hn::StoreU(block.first, df, to);
+    hn::StoreU(block.second, df, to + hn::Lanes(df));
+  }
+  template <class DF>
+  HWY_INLINE static auto collect(DF df, const float* from) {
+    return Pair<hn::VFromD<DF>>{hn::LoadU(df, from), hn::LoadU(df, from + hn::Lanes(df))};
+  }
+  // Two such blocks, of the even elements and of the odd ones.
+  template <class V>
+  HWY_INLINE static void spread(Pair<Pair<V>> block, float* to) {
+    spread_alternating(Pair<V>{block.first.first, block.second.first}, to);
+    spread_alternating(Pair<V>{block.first.second, block.second.second}, to + 2 * hn::Lanes(hn::DFromV<V>()));
+  }
+  template <class DF>
+  HWY_INLINE static auto collect_both(DF df, const float* from) {
+    using V = hn::VFromD<DF>;
+    const Pair<V> low = collect_alternating(df, from);
+    const Pair<V> high = collect_alternating(df, from + 2 * hn::Lanes(df));
+    return Pair<Pair<V>>{Pair<V>{low.first, high.first}, Pair<V>{low.second, high.second}};
+  }
 };
 
 #endif
@@ -202,6 +270,15 @@ struct Float8Vectors {
     const auto even = hn::BitCast(d16, narrow(d8, block.first));
     const auto odd = hn::BitCast(d16, narrow(d8, block.second));
     return hn::BitCast(d8, hn::Or(even, hn::ShiftLeft<8>(odd)));
+  }
+
+  template <class V>
+  HWY_INLINE static void spread(Pair<Pair<V>> block, float* to) {
+    Halves::spread(block, to);
+  }
+  template <class DF>
+  HWY_INLINE static auto collect(DF df, const float* from) {
+    return Halves::collect_both(df, from);
   }
 
  private:

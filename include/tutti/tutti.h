@@ -107,7 +107,9 @@ typedef TUTTI_ENUM(tutti_collective) {
   TUTTI_REDUCE_SCATTER_V = 10,
   TUTTI_ALL_TO_ALL_V = 11,
   TUTTI_GATHER_V = 12,
-  TUTTI_SCATTER_V = 13
+  TUTTI_SCATTER_V = 13,
+  TUTTI_SEND = 14, /* these two are no collectives, but calls that tutti_start() takes */
+  TUTTI_RECV = 15
 } tutti_collective_t;
 
 /* Bytes of one element, 0 for a value that is no datatype. */
@@ -178,7 +180,8 @@ typedef struct tutti_comm_memory {
   size_t struct_size;      /* sizeof(tutti_comm_memory_t), set by the caller */
   uint64_t reserved_bytes; /* address space for messages; pages that no message has touched take no memory */
   uint64_t resident_bytes; /* of it: what takes memory now */
-  uint64_t private_bytes;  /* copies of slots for peers without shared memory, and scratch */
+  uint64_t private_bytes;  /* messages that were not received yet, and what running calls need */
+  uint64_t pooled_bytes;   /* of the whole process: free now, for what calls of any communicator need */
 } tutti_comm_memory_t;
 
 /* Fills *memory. Does not block for other ranks. */
@@ -232,9 +235,9 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
  *   - Errors: TUTTI_INVALID_ARGUMENT, before anything is sent; TUTTI_INVALID_USAGE when ranks differ;
  *     TUTTI_REMOTE_ERROR, TUTTI_TIMEOUT, TUTTI_ABORTED, TUTTI_SYSTEM_ERROR, which fail the communicator.
  *
- * Operations: contributions are combined in float32 for 8- and 16-bit floats and rounded once, in up to 128 ranks;
- * beyond, and where the option "algorithm" asks for one that passes partial results on (docs/plans.md), these are
- * rounded to the datatype at each hop. All ranks get identical bits. */
+ * Operations: contributions of 8- and 16-bit floats are combined in float32 and rounded once, by every algorithm and on
+ * any number of ranks; a function of the program combines values of the datatype. All ranks get identical bits.
+ */
 
 /* Reduces `count` elements of every rank's send_buffer with `op` and leaves the result in every rank's recv_buffer.
  * In place: send_buffer == recv_buffer. */
@@ -260,7 +263,7 @@ TUTTI_API tutti_status_t tutti_all_gather(const void* send_buffer, void* recv_bu
                                           tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
 
 /* Reduces n blocks of recv_count elements each, and leaves block r on rank r. In place: recv_buffer == send_buffer +
- * rank * recv_count elements. */
+ * rank * recv_count elements, as NCCL has it, or recv_buffer == send_buffer, as MPI has it, which takes a copy. */
 TUTTI_API tutti_status_t tutti_reduce_scatter(const void* send_buffer, void* recv_buffer, uint64_t recv_count,
                                               tutti_datatype_t datatype, tutti_op_t op, tutti_comm_t* comm,
                                               tutti_stream_t stream);
@@ -295,7 +298,7 @@ TUTTI_API tutti_status_t tutti_all_gather_v(const void* send_buffer, uint64_t se
                                             tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream);
 
 /* send_buffer has blocks of recv_counts elements, without gaps; recv_counts are the same on all ranks. In place:
- * recv_buffer == where block `rank` begins. */
+ * recv_buffer == where block `rank` begins, or recv_buffer == send_buffer. */
 TUTTI_API tutti_status_t tutti_reduce_scatter_v(const void* send_buffer, void* recv_buffer,
                                                 const uint64_t* recv_counts, tutti_datatype_t datatype, tutti_op_t op,
                                                 tutti_comm_t* comm, tutti_stream_t stream);
@@ -321,18 +324,58 @@ TUTTI_API tutti_status_t tutti_scatter_v(const void* send_buffer, const uint64_t
                                          tutti_datatype_t datatype, int root, tutti_comm_t* comm,
                                          tutti_stream_t stream);
 
+/* ---- Point-to-point ----------------------------------------------------------------------------------------- */
+
+/* For tutti_recv(): a message of any rank, with any tag. */
+#define TUTTI_ANY_SOURCE (-1)
+#define TUTTI_ANY_TAG (-1)
+
+/* What was received. */
+typedef struct tutti_message {
+  int32_t source; /* rank of the sender */
+  int32_t tag;
+  uint64_t count; /* elements: may be fewer than there was room for */
+} tutti_message_t;
+
+/* Only the two ranks concerned make these calls. A message is received by the first call that names its sender and its
+ * tag, or TUTTI_ANY_SOURCE, TUTTI_ANY_TAG; messages of one sender that the same call could receive are received in the
+ * order in which they were sent. Collectives and point-to-point calls of a communicator do not wait for each other, and
+ * a rank that waits in any call takes its part in all. A rank may send to itself. Tags are 0 to INT32_MAX. Both sides
+ * name one datatype. Errors are those of collectives: where datatypes differ, or the message is longer than there is
+ * room for, the communicator fails on all ranks, and the sentence names both sides; nothing is cut. */
+
+/* Sends `count` elements to rank `peer`. Blocks until send_buffer may be changed; a short message may then still wait
+ * in the library for the other rank to receive it, a long one has been received. Two ranks that both send before they
+ * receive can wait for each other: use tutti_send_recv(), a group, or tutti_start(). */
+TUTTI_API tutti_status_t tutti_send(const void* send_buffer, uint64_t count, tutti_datatype_t datatype, int peer,
+                                    int tag, tutti_comm_t* comm, tutti_stream_t stream);
+
+/* Receives a message of up to `count` elements from rank `peer`. Blocks until it is in recv_buffer. Fills *message,
+ * which may be NULL; in a group, at its end. */
+TUTTI_API tutti_status_t tutti_recv(void* recv_buffer, uint64_t count, tutti_datatype_t datatype, int peer, int tag,
+                                    tutti_comm_t* comm, tutti_stream_t stream, tutti_message_t* message);
+
+/* Both at once, so that ranks which exchange messages do not wait for each other: sends to rank `dest`, receives from
+ * rank `source`. The buffers may not overlap. Blocks until both are done. Without blocking: start one call of each. */
+TUTTI_API tutti_status_t tutti_send_recv(const void* send_buffer, uint64_t send_count, int dest, int send_tag,
+                                         void* recv_buffer, uint64_t recv_count, int source, int recv_tag,
+                                         tutti_datatype_t datatype, tutti_comm_t* comm, tutti_stream_t stream,
+                                         tutti_message_t* message);
+
 /* ---- Groups ------------------------------------------------------------------------------------------------- */
 
-/* From here to tutti_group_end() the collectives that the calling thread calls by name only check their arguments; at
- * the end all start together, and it blocks until all are complete. They may be of several communicators. Small
- * all_reduces, reduces and broadcasts of one communicator, datatype, operation and root become one call, which is
- * faster the more a call's latency counts. Float results may be rounded otherwise; with the option "deterministic" they
- * have the same bits. No call of a group may read what another one of it writes. Every rank makes the same calls in the
- * same order inside the group. Groups may be nested; only the outermost counts. tutti_start(), splitting, and
- * destroying a communicator that the group has calls of are refused inside. */
+/* From here to tutti_group_end() the collectives, sends and receives that the calling thread calls by name only check
+ * their arguments; at the end all start together, and it blocks until all are complete, so that sends and receives of a
+ * group may stand in any order. They may be of several communicators. Small all_reduces, reduces and broadcasts of one
+ * communicator, datatype, operation and root become one call, which is faster the more a call's latency counts. Float
+ * results may be rounded otherwise; with the option "deterministic" they have the same bits. No call of a group may
+ * read what another one of it writes. Every rank makes the same collectives in the same order inside the group. Groups
+ * may be nested; only the outermost counts. tutti_start(), splitting, and destroying a communicator that the group has
+ * calls of are refused inside. */
 TUTTI_API tutti_status_t tutti_group_begin(void);
 
-/* Returns the first error of the group's calls; if one of them was refused when it was made, nothing is started.
+/* Returns the first error of the group's calls. If the arguments of one of them were refused, nothing is started; calls
+ * of a communicator that has failed do not keep those of others from being made.
  * Errors: TUTTI_INVALID_USAGE when no group was begun. */
 TUTTI_API tutti_status_t tutti_group_end(void);
 
@@ -345,9 +388,9 @@ typedef void (*tutti_reduce_function_t)(const void* in, void* in_out, uint64_t c
                                         void* context);
 
 /* Makes an operation for calls of `comm` from a function. Every rank makes and destroys the same operations in the same
- * order, since calls name them by number. With
- * commutative == 0 contributions are combined in rank order. `context` is handed to the function and must live as long
- * as the operation. Does not block. Errors: TUTTI_INVALID_USAGE when 192 operations exist. */
+ * order, since calls name them by number. With commutative == 0 contributions are combined in rank order. `context` is
+ * handed to the function and must live as long as the operation. Does not block. Errors: TUTTI_INVALID_USAGE when 192
+ * operations exist. */
 TUTTI_API tutti_status_t tutti_op_create(tutti_op_t* op, tutti_reduce_function_t function, int commutative,
                                          void* context, tutti_comm_t* comm);
 
@@ -377,18 +420,21 @@ typedef struct tutti_call {
   void* recv_buffer;
   uint64_t count;           /* elements: send_count of all_gather and gather_v, recv_count of reduce_scatter, ... */
   tutti_stream_t stream;    /* NULL for host buffers */
-  int64_t timeout_ms;       /* 0: the communicator's */
+  int64_t timeout_ms;       /* 0: the communicator's; a receive that is to stand for long says so here */
   uint64_t flags;           /* 0 */
   const uint64_t* send_counts; /* these four: of the forms with counts */
   const uint64_t* send_displacements;
   const uint64_t* recv_counts;
   const uint64_t* recv_displacements;
+  int32_t peer;             /* these three: of TUTTI_SEND and TUTTI_RECV */
+  int32_t tag;
+  tutti_message_t* message; /* NULL, or filled when the receive is complete */
 } tutti_call_t;
 
 /* Starts a call and returns at once; the library makes progress by itself. The buffers belong to the library until the
- * request is complete. Calls of one communicator run and complete in the order in which they were started, which must
- * be the same on all ranks. On success the caller owns *request until one of the functions below takes it, which may be
- * after tutti_comm_destroy(). */
+ * request is complete. Collectives of one communicator run and complete in the order in which they were started, which
+ * must be the same on all ranks; sends and receives complete in any order. On success the caller owns *request until
+ * one of the functions below takes it, which may be after tutti_comm_destroy(). */
 TUTTI_API tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_request_t** request);
 
 /* A call that is checked and planned once and started many times, on the same buffers. */

@@ -53,7 +53,10 @@ std::string_view name_of(ReduceOp op) {
   if (op == kPreMulSum) return "pre_mul_sum";
   return is_own(op) ? "an operation of the program" : name_at(kOps, op);
 }
-std::string_view name_of(Collective collective) { return name_at(kCollectives, collective); }
+std::string_view name_of(Collective collective) {
+  if (is_point_to_point(collective)) return collective == TUTTI_SEND ? "send" : "recv";
+  return name_at(kCollectives, collective);
+}
 
 std::optional<Datatype> parse_datatype(std::string_view name) {
   auto found = std::find_if(kDatatypes.begin(), kDatatypes.end(),

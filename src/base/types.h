@@ -45,6 +45,11 @@ constexpr bool is_valid(Collective collective) {
   return collective >= TUTTI_ALL_REDUCE && collective <= TUTTI_SCATTER_V;
 }
 
+// Whether the call is between two ranks: no collective.
+constexpr bool is_point_to_point(Collective collective) {
+  return collective == TUTTI_SEND || collective == TUTTI_RECV;
+}
+
 // Whether contributions of all ranks are combined: the call has an operation.
 constexpr bool reduces(Collective collective) {
   return collective == TUTTI_ALL_REDUCE || collective == TUTTI_REDUCE || collective == TUTTI_REDUCE_SCATTER ||
@@ -83,12 +88,12 @@ constexpr bool is_defined_for(ReduceOp op, Datatype datatype) {
   return is_valid(op) && is_valid(datatype) && (is_integer(datatype) || !is_bitwise(op));
 }
 
-// "float32", "sum", "all_reduce"; "?" for a value that is none.
+// "float32", "sum", "all_reduce", "send"; "?" for a value that is none.
 std::string_view name_of(Datatype datatype);
 std::string_view name_of(ReduceOp op);
 std::string_view name_of(Collective collective);
 
-// The inverse; also takes nccl-tests' short names ("float", "half", "bfloat16", "int8", ...).
+// The inverse; send and recv are no collectives. Also takes nccl-tests' short names ("float", "half", "bfloat16", ...).
 std::optional<Datatype> parse_datatype(std::string_view name);
 std::optional<ReduceOp> parse_reduce_op(std::string_view name);
 std::optional<Collective> parse_collective(std::string_view name);

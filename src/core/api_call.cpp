@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/group.h"
+#include "core/guard.h"
+#include "core/handles.h"
 #include "core/report.h"
 
 namespace tutti {
@@ -39,6 +42,7 @@ Result<CallArguments> arguments_of(const tutti_call_t* given, std::string_view f
     return error(Code::kInvalidArgument, "{}: timeout_ms {} is negative", function, call.timeout_ms);
   }
   bool is_barrier = call.collective == TUTTI_BARRIER;
+  bool is_direct = is_point_to_point(call.collective);
   return CallArguments{.collective = call.collective,
                        .datatype = is_barrier ? TUTTI_INT8 : call.datatype,
                        .op = reduces(call.collective) ? call.op : TUTTI_SUM,
@@ -50,7 +54,21 @@ Result<CallArguments> arguments_of(const tutti_call_t* given, std::string_view f
                        .send_displacements = call.send_displacements,
                        .recv_counts = call.recv_counts,
                        .recv_displacements = call.recv_displacements,
-                       .timeout_ms = call.timeout_ms};
+                       .timeout_ms = call.timeout_ms,
+                       .peer = is_direct ? call.peer : -1,
+                       .tag = is_direct ? call.tag : 0,
+                       .message = call.collective == TUTTI_RECV ? call.message : nullptr};
+}
+
+tutti_status_t run_call(tutti_comm_t* comm, tutti_stream_t stream, const CallArguments& arguments) {
+  if (comm == nullptr || comm->is_parents() || stream != nullptr) [[unlikely]] {
+    return with_communicator(comm, function_of(arguments.collective),
+                             [&] { return check_stream(function_of(arguments.collective), stream); });
+  }
+  return comm->keep(guarded([&] {
+    Group& group = Group::of_thread();
+    return group.is_open() ? group.add(*comm, arguments) : comm->communicator->run(arguments);
+  }));
 }
 
 }  // namespace tutti

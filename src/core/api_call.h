@@ -22,4 +22,10 @@ inline Status check_stream(std::string_view function, tutti_stream_t stream) {
 // Errors: the struct is not as tutti.h says. The arguments themselves are not looked at.
 Result<CallArguments> arguments_of(const tutti_call_t* call, std::string_view function);
 
+// Makes the call, or keeps it for the end of the calling thread's group.
+tutti_status_t run_call(tutti_comm_t* comm, tutti_stream_t stream, const CallArguments& arguments);
+
+inline const std::byte* input(const void* buffer) { return static_cast<const std::byte*>(buffer); }
+inline std::byte* output(void* buffer) { return static_cast<std::byte*>(buffer); }
+
 }  // namespace tutti

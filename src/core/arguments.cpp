@@ -39,12 +39,29 @@ Sides sides_of(Collective collective, bool is_root) {
     case TUTTI_ALL_TO_ALL_V: return {Holds::kListed, Holds::kListed};
     case TUTTI_GATHER_V: return {Holds::kOne, on_root(Holds::kListed)};
     case TUTTI_SCATTER_V: return {on_root(Holds::kListed), Holds::kOne};
+    case TUTTI_SEND: return {Holds::kOne, Holds::kNothing};
+    case TUTTI_RECV: return {Holds::kNothing, Holds::kOne};
   }
   return {Holds::kNothing, Holds::kNothing};
 }
 
+// Of a send or a receive.
+Status check_ends(const CallArguments& arguments, int nranks) {
+  bool receives = arguments.collective == TUTTI_RECV;
+  bool is_rank = arguments.peer >= 0 && arguments.peer < nranks;
+  if (!is_rank && !(receives && arguments.peer == TUTTI_ANY_SOURCE)) {
+    return error(Code::kInvalidArgument, "{}: peer {} is no rank; ranks are 0 to {}{}", name_of(arguments.collective),
+                 arguments.peer, nranks - 1, receives ? ", or TUTTI_ANY_SOURCE" : "");
+  }
+  if (arguments.tag < 0 && !(receives && arguments.tag == TUTTI_ANY_TAG)) {
+    return error(Code::kInvalidArgument, "{}: tag {} is negative; tags are 0 to {}{}", name_of(arguments.collective),
+                 arguments.tag, INT32_MAX, receives ? ", or TUTTI_ANY_TAG" : "");
+  }
+  return {};
+}
+
 Status check_kinds(const CallArguments& arguments, int nranks) {
-  if (!is_valid(arguments.collective)) {
+  if (!is_valid(arguments.collective) && !is_point_to_point(arguments.collective)) {
     return error(Code::kInvalidArgument, "there is no collective with the number {}",
                  static_cast<int>(arguments.collective));
   }
@@ -61,7 +78,7 @@ Status check_kinds(const CallArguments& arguments, int nranks) {
     return error(Code::kInvalidArgument, "{}: root {} is no rank; ranks are 0 to {}", name_of(arguments.collective),
                  arguments.root, nranks - 1);
   }
-  return {};
+  return is_point_to_point(arguments.collective) ? check_ends(arguments, nranks) : Status();
 }
 
 Status too_large(const CallArguments& arguments, uint64_t count) {
@@ -229,6 +246,8 @@ Result<Geometry> geometry_of(const CallArguments& arguments, int rank, int nrank
   geometry.input_bytes = in.bytes;
   geometry.output_bytes = out.bytes;
   geometry.in_place = is_in_place(in, out, arguments, nranks);
+  geometry.onto_input = !geometry.in_place && without_counts(arguments.collective) == TUTTI_REDUCE_SCATTER &&
+                        in.data == out.data && in.bytes > 0 && out.bytes > 0;
   geometry.input = blocks_of(in);
   geometry.output = blocks_of(out);
   TUTTI_TRY(count_elements(geometry, arguments, nranks));
@@ -242,12 +261,19 @@ Status check_buffers(const CallArguments& arguments, const Geometry& geometry) {
     return error(Code::kInvalidArgument, "{}: {} is NULL", name_of(arguments.collective),
                  lacks_input ? "send_buffer" : "recv_buffer");
   }
-  if (geometry.in_place || geometry.input_bytes == 0 || geometry.output_bytes == 0) return {};
+  if (geometry.in_place || geometry.onto_input || geometry.input_bytes == 0 || geometry.output_bytes == 0) return {};
   auto from = reinterpret_cast<uintptr_t>(arguments.input), to = reinterpret_cast<uintptr_t>(arguments.output);
   if (from + geometry.input_bytes <= to || to + geometry.output_bytes <= from) return {};
   return error(Code::kInvalidArgument,
                "{}: the buffers overlap; use two separate ones, or one in place as tutti.h says for this call",
                name_of(arguments.collective));
+}
+
+Status check_apart(const CallArguments& send, const CallArguments& receive) {
+  auto from = reinterpret_cast<uintptr_t>(send.input), to = reinterpret_cast<uintptr_t>(receive.output);
+  uint64_t sent = send.count * size_of(send.datatype), received = receive.count * size_of(receive.datatype);
+  if (sent == 0 || received == 0 || from + sent <= to || to + received <= from) return {};
+  return error(Code::kInvalidArgument, "send_recv: the buffers overlap; use two separate ones");
 }
 
 Partition partition_of(const CallArguments& arguments, const Geometry& geometry, const PlanShape& shape, int rank) {

@@ -26,6 +26,10 @@ struct CallArguments {
   const uint64_t* recv_counts = nullptr;
   const uint64_t* recv_displacements = nullptr;
   int64_t timeout_ms = 0;  // 0: the communicator's
+  // Of a send or a receive.
+  int peer = -1;
+  int tag = 0;
+  tutti_message_t* message = nullptr;
 };
 
 // How the caller's buffers lie, on this rank.
@@ -33,6 +37,7 @@ struct Geometry {
   uint64_t input_bytes = 0;   // from the start of the buffer to the end of its last block; 0: not used
   uint64_t output_bytes = 0;
   bool in_place = false;
+  bool onto_input = false;    // the output begins where the input does, but holds another block of it
   Blocks input;               // where the collective has blocks
   Blocks output;
   uint64_t plan_count = 0;    // what the planner goes by (planner.h); the same on all ranks
@@ -47,6 +52,9 @@ Status keep_counts(CallArguments& arguments, int rank, int nranks, std::vector<u
 Result<Geometry> geometry_of(const CallArguments& arguments, int rank, int nranks);
 // Errors: a buffer is NULL, or both overlap and are not in place.
 Status check_buffers(const CallArguments& arguments, const Geometry& geometry);
+
+// Of a send and a receive that are one call. Errors: the buffers overlap.
+Status check_apart(const CallArguments& send, const CallArguments& receive);
 
 Partition partition_of(const CallArguments& arguments, const Geometry& geometry, const PlanShape& shape, int rank);
 

@@ -27,8 +27,17 @@ uint64_t CallRecord::signature() const {
   return digest == 0 ? 1 : digest;
 }
 
+std::string CallRecord::direct_text() const {
+  bool is_send = collective == TUTTI_SEND;
+  std::string whom = root == TUTTI_ANY_SOURCE ? "any rank" : fmt::format("rank {}", root);
+  std::string which = tag == TUTTI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag);
+  return fmt::format("{} of {}{} {} {} {} with {}", name_of(collective), is_send ? "" : "up to ", count,
+                     name_of(datatype), is_send ? "to" : "from", whom, which);
+}
+
 std::string CallRecord::text() const {
-  if (number == 0) return "no call yet";
+  if (is_point_to_point(collective)) return direct_text();
+  if (number == 0) return "no collective yet";
   std::string text = fmt::format("{} #{}", name_of(collective), number);
   if (collective == TUTTI_BARRIER) return text;
   text += has_private_counts(collective) ? fmt::format(" of {}", name_of(datatype))
@@ -48,7 +57,8 @@ bool CallRecord::same_call(const CallRecord& other) const {
 
 std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
   uint64_t waits_and_members = static_cast<uint32_t>(waits_for) | static_cast<uint64_t>(members) << 32;
-  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest, waits_and_members, counts_digest};
+  uint64_t last = is_point_to_point(collective) ? static_cast<uint32_t>(tag) : counts_digest;
+  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest, waits_and_members, last};
   std::array<std::byte, kBytes> bytes;
   std::memcpy(bytes.data(), words, kBytes);
   return bytes;
@@ -58,15 +68,18 @@ std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != kBytes) return std::nullopt;
   uint64_t words[kBytes / 8];
   std::memcpy(words, bytes.data(), kBytes);
+  auto collective = static_cast<Collective>(words[1] & 0xff);
+  bool is_direct = is_point_to_point(collective);
   return CallRecord{.number = words[0],
-                    .collective = static_cast<Collective>(words[1] & 0xff),
+                    .collective = collective,
                     .datatype = static_cast<Datatype>(words[1] >> 8 & 0xff),
                     .op = static_cast<ReduceOp>(words[1] >> 16 & 0xff),
                     .root = static_cast<int32_t>(words[1] >> 32),
                     .count = words[2],
                     .plan_digest = words[3],
-                    .counts_digest = words[5],
+                    .counts_digest = is_direct ? 0 : words[5],
                     .members = static_cast<uint32_t>(words[4] >> 32),
+                    .tag = is_direct ? static_cast<int32_t>(words[5]) : 0,
                     .waits_for = static_cast<int32_t>(words[4] & UINT32_MAX)};
 }
 

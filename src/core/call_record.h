@@ -14,7 +14,7 @@
 namespace tutti {
 
 struct CallRecord {
-  uint64_t number = 0;   // from 1; 0: no call yet
+  uint64_t number = 0;   // from 1; 0: no collective yet
   Collective collective = TUTTI_ALL_REDUCE;
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
@@ -23,6 +23,7 @@ struct CallRecord {
   uint64_t plan_digest = 0;
   uint64_t counts_digest = 0;  // of the calls that this one stands for; 0: it is one
   uint32_t members = 0;        // how many they are
+  int32_t tag = 0;         // of a send or a receive, whose other rank is the root and whose number is 0
   int32_t waits_for = -1;  // the rank that this one has been waiting for, if it is slow; no part of the signature
 
   // Never 0.
@@ -40,6 +41,9 @@ struct CallRecord {
   static constexpr size_t kBytes = 48;
   std::array<std::byte, kBytes> encode() const;
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
+
+ private:
+  std::string direct_text() const;
 };
 
 // A record that one thread writes and any thread reads without making that one wait.

@@ -15,6 +15,7 @@ constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines an
 Status Communicator::run(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
+  if (is_point_to_point(arguments.collective)) return run_direct(request);
   Turn turn = take_turn();
   std::swap(request.counts, spare_counts_);
   // Without calls of others in front nobody but this thread ever sees the request.
@@ -51,7 +52,7 @@ Status Communicator::start(tutti_request& request) {
 
 Status Communicator::prepare(tutti_request& request) {
   TUTTI_TRY(admit(request));
-  if (nranks_ == 1) return {};
+  if (nranks_ == 1 || is_point_to_point(request.arguments.collective)) return {};
   Turn turn = take_turn();
   return plan_with_turn(request.arguments, request.geometry).status();
 }
@@ -69,17 +70,14 @@ void Communicator::enqueue(tutti_request& request) {
   request.queued = true;
   pending_.fetch_add(1, std::memory_order_acq_rel);
   std::lock_guard lock(queue_mutex_);
-  (last_ == nullptr ? first_ : last_->next) = &request;
-  last_ = &request;
+  bool is_direct = is_point_to_point(request.arguments.collective);
+  (is_direct ? directs_ : collectives_).push(request);
+  if (is_direct) queued_directs_.fetch_add(1, std::memory_order_release);
 }
 
-tutti_request* Communicator::dequeue() {
+tutti_request* Communicator::dequeue(RequestQueue& queue) {
   std::lock_guard lock(queue_mutex_);
-  tutti_request* request = first_;
-  if (request == nullptr) return nullptr;
-  first_ = request->next;
-  if (first_ == nullptr) last_ = nullptr;
-  return request;
+  return queue.pop();
 }
 
 std::unique_lock<std::mutex> Communicator::try_turn() {
@@ -149,14 +147,17 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   Links::Armed armed;
   Status prepared = guarded([&]() -> Status {
     look_at_delay();
+    look_at_direct_delays(waits);
     armed = links_->arm(waits);
     for (auto& peer : links_->peers()) {
-      if (peer && !peer->needs_poll()) peer->poll();  // to see whether it is still there, and what it shares
+      if (peer) peer->poll();  // to see whether it is still there, and what it shares
     }
     return {};
   });
   if (!prepared.ok()) fail(std::move(prepared), true);
-  last = advance();  // something may have come between the announcement and the sleep
+  // Something may have come between the announcement and the sleep; also for a rank that has no request for it.
+  direct_lively_ = std::max(direct_lively_, 1);
+  last = advance();
   return armed;
 }
 
@@ -171,8 +172,15 @@ Advance Communicator::advance() noexcept {
 }
 
 Advance Communicator::step() {
+  Advance direct = step_direct();
+  Advance collective = step_collectives();
+  if (direct == Advance::kIdle) return collective;
+  return collective == Advance::kMoved ? collective : direct;
+}
+
+Advance Communicator::step_collectives() {
   if (active_ == nullptr) {
-    tutti_request* request = dequeue();
+    tutti_request* request = dequeue(collectives_);
     if (request == nullptr) return Advance::kIdle;
     if (!adopt(*request)) return Advance::kMoved;
   }
@@ -188,7 +196,10 @@ Advance Communicator::step() {
     give_up();
     return Advance::kMoved;
   }
-  if (*progress == Progress::kDone) complete({});
+  if (*progress == Progress::kDone) {
+    hand_over_result();
+    complete_active({});
+  }
   return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
 }
 
@@ -209,7 +220,7 @@ bool Communicator::settle(Status begun) {
   // What only this rank suffers would leave the others waiting for it.
   bool alone = begun.code() == Code::kSystem || begun.code() == Code::kInternal;
   if (alone && nranks_ > 1) fail(begun, true);
-  complete(std::move(begun));
+  complete_active(std::move(begun));
   return false;
 }
 
@@ -223,7 +234,7 @@ Advance Communicator::connect() {
   }
   if (*progress != Progress::kDone) return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
   settle(guarded([&]() -> Status {
-    run_.prepare(prepared_->programs, prepared_->plan.shape().slice_bytes);
+    run_.prepare(prepared_->programs);
     prepared_->connected = true;
     connecting_ = false;
     return launch();
@@ -252,22 +263,29 @@ void Communicator::take_back_forgotten() {
   has_forgotten_.store(false, std::memory_order_release);
 }
 
-void Communicator::complete(Status result) {
-  tutti_request* request = std::exchange(active_, nullptr);
-  request->result = std::move(result);
+void Communicator::complete_active(Status result) {
   waits_for_.store(-1, std::memory_order_relaxed);
-  if (request->queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
-  bool is_queued = request->queued;
-  request->done.store(true, std::memory_order_release);  // the owner may free it from here on
+  complete(*std::exchange(active_, nullptr), std::move(result));
+}
+
+void Communicator::complete(tutti_request& request, Status result) {
+  request.result = std::move(result);
+  bool is_queued = request.queued;
+  if (is_queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
+  request.done.store(true, std::memory_order_release);  // the owner may free it from here on
   if (is_queued) context_->completions.announce();
 }
 
-// Completes the active call with the failure. The caller then has its memory back, so first peers must be out of it and
-// know that they may not come again; the thread that has set the failure may be about to tell them, or not.
+// Completes the active call, and all sends and receives, with the failure. The caller then has his memory back, so
+// first peers must be out of it and know that they may not come again; the thread that has set the failure may be about
+// to tell them, or not.
 void Communicator::give_up() {
   links_->abort();
   links_->await_accesses();
-  complete(guarded([this] { return failure_.status(); }));
+  Status why = guarded([this] { return failure_.status(); });
+  take_queued_direct();
+  direct_->fail_all(why);
+  if (active_ != nullptr) complete_active(std::move(why));
 }
 
 }  // namespace tutti

@@ -17,6 +17,7 @@
 #include "core/failure.h"
 #include "core/links.h"
 #include "core/own_ops.h"
+#include "core/point_to_point.h"
 #include "core/prepared.h"
 #include "core/process_context.h"
 #include "core/request.h"
@@ -50,9 +51,10 @@ class Communicator {
 
   // Blocks until the call is complete.
   Status run(const CallArguments& arguments);
-  // Memory that peers can reach, for calls that are joined into one: the caller's until he asks again. One thread at a
-  // time.
-  Result<std::byte*> staging(uint64_t size_bytes);
+  // Blocks until both are complete. Gives the first error.
+  Status run_both(const CallArguments& send, const CallArguments& receive);
+  // Memory that peers can reach, for calls that are joined into one.
+  Result<StagingPool::Memory> staging(uint64_t size_bytes) { return context_->staging.take(size_bytes); }
   // Queues the call; `request` is the caller's and must live until it is done.
   Status start(tutti_request& request);
   // Checks the call, so that start_prepared() may queue it any number of times; prepare() plans it too.
@@ -101,6 +103,7 @@ class Communicator {
   static constexpr uint32_t kAskRecord = 1;
   static constexpr uint32_t kRecord = 2;
   static constexpr uint32_t kGoodbye = 3;
+  static constexpr uint32_t kConnect = 4;  // to join in connecting
 
   Communicator(std::shared_ptr<ProcessContext> context, const Config& config);
   Status join(const JoinInfo& info, Deadline deadline);
@@ -129,11 +132,12 @@ class Communicator {
   Status check_usable() const;
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
-  tutti_request* dequeue();
+  tutti_request* dequeue(RequestQueue& queue);
   Turn take_turn();
   // With the turn:
   Result<Prepared*> plan_with_turn(const CallArguments& arguments, const Geometry& geometry);
   Advance step();
+  Advance step_collectives();
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
   bool settle(Status begun);
@@ -143,16 +147,35 @@ class Communicator {
   int awaited_rank() const;
   Status find_windows();
   void take_back_forgotten();
-  void complete(Status result);
+  void complete(tutti_request& request, Status result);
+  void complete_active(Status result);
+  void hand_over_result();
   void give_up();
   void drive(tutti_request& request);
   void sleep();
   void part_from_peers();
 
+  // Sends and receives (communicator_direct.cpp).
+  void make_direct();
+  Status run_direct(tutti_request& request);
+  // With the turn:
+  void post_direct(tutti_request& request);
+  void take_queued_direct();
+  Advance step_direct();
+  Advance serve_direct();
+  void look_at_direct_delays(WaitSet& waits);
+  void ask_late_ranks(tutti_request& request);
+  CallRecord record_of(const tutti_request& request) const;
+  bool has_said_all(int peer) const;
+  Status direct_early_leavers() const;
+  Status direct_early_leaver(const tutti_request& request) const;
+  Status direct_lateness(const tutti_request& request, int64_t timeout_ms);
+
   // Health (communicator_health.cpp).
   void fail(Status status, bool tell_others) noexcept;
   Status as_told_to_others(const Status& status) const;
   void fail_on_link(Status status);
+  void await_verdict(int peer);
   // Asks the awaited peer what it is in, and fails the call at its deadline.
   void look_at_delay();
   // What a rank asks another about. With a signature, which came in a message: the one of the two ranks' calls of that
@@ -164,12 +187,14 @@ class Communicator {
   std::optional<CallRecord> ask(int peer, const Question& question);
   CallRecord answer_to(const Question& question) const;
   Status contradiction(int peer, const CallRecord& theirs, const CallRecord& mine) const;
-  Status lateness(int64_t timeout_ms, int peer);
+  Status lateness(const std::string& what, int64_t timeout_ms, int peer);
   // Ok unless `peer` has finalized without making this rank's call: only with the turn.
   Status early_leaver(int peer);
   void on_left(int rank);
   void on_message(int from, uint32_t type, std::span<const std::byte> payload);
   void on_answer(int from, const CallRecord& theirs);
+  void on_link_wanted(int from);
+  bool answer_with_goodbye(int asker);
 
   const std::shared_ptr<ProcessContext> context_;  // shared by all communicators of the process
   const Config config_;
@@ -183,15 +208,14 @@ class Communicator {
   std::unique_ptr<PlanCache> plans_;
   WaitPolicy wait_policy_;
   DataPathOptions data_path_;
-  bool finalized_ = false;
+  std::atomic<bool> finalized_{false};
   OwnOps own_ops_;
   uint64_t splits_ = 0;
-  void* staging_ = nullptr;              // from the memory registry
-  uint64_t staging_bytes_ = 0;
 
-  std::mutex queue_mutex_;               // guards first_ and last_
-  tutti_request* first_ = nullptr;
-  tutti_request* last_ = nullptr;
+  std::mutex queue_mutex_;               // guards the queues
+  RequestQueue collectives_;
+  RequestQueue directs_;                 // sends and receives
+  std::atomic<int> queued_directs_{0};
 
   std::atomic<int> pending_{0};          // queued calls that are not complete
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
@@ -207,6 +231,12 @@ class Communicator {
   Call call_;
   uint64_t calls_ = 0;
   std::vector<uint64_t> spare_counts_;   // memory for the arrays of blocking calls
+  BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
+  std::unique_ptr<PointToPoint> direct_;
+  bool told_slow_direct_ = false;        // slow_direct_ has a record
+  int direct_lively_ = 0;                // so many more steps look at what others send
+  uint32_t unserved_steps_ = 0;          // in which nobody looked
+  Clock::time_point direct_looked_{};    // when look_at_direct_delays() did
 
   std::mutex forgotten_mutex_;           // guards forgotten_
   std::vector<uint64_t> forgotten_;      // regions to take back from the peers
@@ -214,11 +244,22 @@ class Communicator {
 
   std::atomic<int> waits_for_{-1};       // the rank that the active call waits for, once it is slow
   PublishedRecords records_;
-  std::mutex answers_mutex_;             // guards what follows
+  PublishedRecord slow_direct_;          // a send or a receive that this rank only waits for
+  mutable std::mutex answers_mutex_;     // guards what follows
   std::condition_variable answered_;
   std::map<int, CallRecord> answers_;    // of peers that were asked, by rank
-  std::map<int, uint64_t> goodbyes_;     // peers that make no more calls, with the number of their last one
+  // What a peer says that makes no more calls: how many it has made, and how many messages it sent to this rank.
+  struct Goodbye {
+    uint64_t calls = UINT64_MAX;
+    uint64_t messages = 0;
+  };
+  std::map<int, Goodbye> goodbyes_;
+  std::optional<uint64_t> parting_;      // the number of this rank's last call, once it makes no more
+  std::map<int, Goodbye> said_;          // its goodbyes to ranks that it is connected to
+  std::set<int> askers_;                 // ranks that have asked this one: they may wait for it without a link
   std::set<int> departed_;               // ranks that have left in good order
+  std::set<int> ask_for_link_;           // ranks that want to be connected
+  std::atomic<bool> is_asked_for_link_{false};
 };
 
 }  // namespace tutti

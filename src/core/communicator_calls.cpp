@@ -73,12 +73,23 @@ void Communicator::bind() {
   call_.own_op = is_own(arguments.op) ? &active_->own_op : nullptr;
   call_.input = arguments.input;
   call_.output = arguments.output;
+  if (geometry.onto_input) {
+    result_ = BufferPool::of_process().take(geometry.output_bytes);
+    call_.output = result_.data();
+  }
   call_.in_place = geometry.in_place;
   call_.partition = partition_of(arguments, geometry, shape, rank_);
   call_.size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
   // Peers work out where a block lies in this rank's output; displacements only this rank knows.
   call_.announces_output = holds(shape.deliver_directly, geometry.in_place) && geometry.output.counts == nullptr;
   call_.options = data_path_;
+}
+
+void Communicator::hand_over_result() {
+  const Geometry& geometry = active_->geometry;
+  if (!geometry.onto_input) return;
+  copy(active_->arguments.output, result_.data(), geometry.output_bytes, Store::kCached);
+  result_ = {};
 }
 
 // Where the caller's buffers lie in memory that peers can map.
@@ -114,20 +125,11 @@ Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, c
                       .count = geometry.plan_count});
 }
 
-Result<std::byte*> Communicator::staging(uint64_t size_bytes) {
-  if (staging_bytes_ < size_bytes) {
-    void* larger = TUTTI_TRY(context_->memory.allocate(size_bytes));
-    if (staging_ != nullptr) TUTTI_TRY(context_->memory.free(staging_));
-    staging_ = larger;
-    staging_bytes_ = size_bytes;
-  }
-  return static_cast<std::byte*>(staging_);
-}
-
 tutti_comm_memory_t Communicator::memory() {
   Turn turn = take_turn();
   tutti_comm_memory_t memory = links_->memory();
-  memory.private_bytes += run_.scratch_bytes() + staging_bytes_;
+  memory.private_bytes += run_.scratch_bytes() + result_.size() + direct_->inbox().kept_bytes();
+  memory.pooled_bytes = BufferPool::of_process().idle_bytes() + context_->staging.idle_bytes();
   return memory;
 }
 

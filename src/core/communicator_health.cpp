@@ -47,13 +47,17 @@ void Communicator::fail_on_link(Status status) {
     auto mine = theirs ? records_.of_number(theirs->number) : std::nullopt;
     if (mine && theirs->contradicts(*mine)) status = contradiction(peer, *theirs, *mine);
   } else {
-    if (peer >= 0) control_->send(peer, kAskRecord, {});  // whoever knows that it has left says so
-    std::unique_lock lock(answers_mutex_);
-    answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened(); });
-    lock.unlock();
+    await_verdict(peer);
     if (Status early = early_leaver(peer); !early.ok()) status = std::move(early);
   }
   fail(std::move(status), true);
+}
+
+// Gives whoever knows why the link to `peer` broke the time to say so.
+void Communicator::await_verdict(int peer) {
+  if (peer >= 0) control_->send(peer, kAskRecord, {});
+  std::unique_lock lock(answers_mutex_);
+  answered_.wait_for(lock, kVerdictWait, [&] { return failure_.happened(); });
 }
 
 void Communicator::look_at_delay() {
@@ -72,7 +76,9 @@ void Communicator::look_at_delay() {
     control_->send(peer, kAskRecord, {});  // on_answer() looks at what comes back
   }
   int64_t timeout_ms = active_->arguments.timeout_ms > 0 ? active_->arguments.timeout_ms : config_.timeout_ms;
-  if (now - *slow_since_ >= std::chrono::milliseconds(timeout_ms)) fail(lateness(timeout_ms, peer), true);
+  if (now - *slow_since_ >= std::chrono::milliseconds(timeout_ms)) {
+    fail(lateness(records_.read().text(), timeout_ms, peer), true);
+  }
 }
 
 std::optional<CallRecord> Communicator::ask(int peer, const Question& question) {
@@ -96,8 +102,7 @@ Status Communicator::contradiction(int peer, const CallRecord& theirs, const Cal
                theirs.text(), rank_, mine.text());
 }
 
-Status Communicator::lateness(int64_t timeout_ms, int peer) {
-  std::string what = records_.read().text();
+Status Communicator::lateness(const std::string& what, int64_t timeout_ms, int peer) {
   if (peer < 0) return error(Code::kTimeout, "{} did not finish within {} ms", what, timeout_ms);
   // A peer that waits for another one in the same call is not the late one.
   std::string chain = fmt::format("rank {} waits for rank {}{}", rank_, peer, links_->connect_report(peer));
@@ -119,7 +124,7 @@ Status Communicator::early_leaver(int peer) {
   {
     std::lock_guard lock(answers_mutex_);
     auto said = goodbyes_.find(peer);
-    bool is_early = said != goodbyes_.end() && said->second < mine.number;
+    bool is_early = said != goodbyes_.end() && said->second.calls < mine.number;
     if (!is_early && (links_->peers()[peer] != nullptr || !departed_.contains(peer))) return {};
   }
   return error(Code::kInvalidUsage,
@@ -141,11 +146,15 @@ void Communicator::on_left(int rank) {
 // one of a call that its receiver has not come to.
 CallRecord Communicator::answer_to(const Question& question) const {
   auto named = records_.of_signature(question.signature);
-  if (!named) return records_.read();
+  CallRecord slow_direct = slow_direct_.read();
+  if (!named) return is_point_to_point(slow_direct.collective) ? slow_direct : records_.read();
   return records_.of_number(std::min(named->number, question.number)).value_or(*named);
 }
 
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
+  if (type == kAskRecord || type == kConnect) {
+    if (answer_with_goodbye(from)) return;
+  }
   if (type == kAskRecord) {
     Question question;
     if (payload.size() == sizeof question) std::memcpy(&question, payload.data(), sizeof question);
@@ -153,13 +162,15 @@ void Communicator::on_message(int from, uint32_t type, std::span<const std::byte
     mine.waits_for = waits_for_.load(std::memory_order_relaxed);
     control_->send(from, kRecord, mine.encode());
   } else if (type == kGoodbye) {
-    uint64_t calls = UINT64_MAX;
-    if (payload.size() == sizeof calls) std::memcpy(&calls, payload.data(), sizeof calls);
+    Goodbye said;
+    if (payload.size() == sizeof said) std::memcpy(&said, payload.data(), sizeof said);
     {
       std::lock_guard lock(answers_mutex_);
-      goodbyes_.emplace(from, calls);
+      goodbyes_.emplace(from, said);
     }
     links_->ring();
+  } else if (type == kConnect) {
+    on_link_wanted(from);
   } else if (auto record = CallRecord::decode(payload); type == kRecord && record && record->waits_for < nranks_) {
     on_answer(from, *record);
   }

@@ -29,7 +29,6 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Proce
 Communicator::~Communicator() {
   context_->engine->remove(this);
   context_->memory.remove_listener(this);
-  if (staging_ != nullptr) (void)context_->memory.free(staging_);
   control_.reset();  // no events from here on
 }
 
@@ -61,6 +60,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   data_path_ = data_path_for(topology_, rank_);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
+  make_direct();
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
   return start_control();
 }

@@ -16,7 +16,7 @@ constexpr int64_t kFailedLeaveMs = 1000;
 }  // namespace
 
 Status Communicator::finalize() {
-  if (std::exchange(finalized_, true)) return {};
+  if (finalized_.exchange(true)) return {};
   {
     Turn turn = take_turn();
     Waiter waiter(wait_policy_);
@@ -24,6 +24,9 @@ Status Communicator::finalize() {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
     }
     part_from_peers();
+    if (size_t lost = direct_->inbox().kept(); lost > 0 && !failure_.happened()) {
+      log_warn("messages to this rank that were never received: {}, {}", lost, direct_->inbox().kept_text());
+    }
   }
   context_->engine->remove(this);
   int64_t patience_ms = failure_.happened() ? kFailedLeaveMs : config_.bootstrap_timeout_ms;
@@ -31,27 +34,34 @@ Status Communicator::finalize() {
   return failure_.status();
 }
 
-// Says goodbye to every peer and waits for theirs. A peer says it when it has completed its calls: it then has
-// all that this rank sent, and stores nothing here any more. Links move on meanwhile, because they may still
-// hold what peers wait for.
+// Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it
+// when it has completed its calls: it then has all that this rank sent, and stores nothing here any more. Links move on
+// meanwhile, because they may still hold what peers wait for.
 void Communicator::part_from_peers() {
   uint64_t calls = failure_.happened() ? UINT64_MAX : calls_;  // whoever waits for a rank that failed hears why
   std::vector<int> connected;
+  std::map<int, Goodbye> goodbyes;
   for (int rank = 0; rank < nranks_; ++rank) {
-    if (!links_->peers()[rank]) continue;
-    connected.push_back(rank);
-    control_->send(rank, kGoodbye, std::as_bytes(std::span(&calls, 1)));
+    if (links_->peers()[rank] != nullptr) connected.push_back(rank);
   }
+  for (int rank : connected) goodbyes[rank] = {.calls = calls, .messages = direct_->sent_to(rank)};
+  {
+    std::lock_guard lock(answers_mutex_);
+    parting_ = calls;
+    said_ = goodbyes;
+    for (int rank : askers_) goodbyes.try_emplace(rank, Goodbye{.calls = calls, .messages = 0});
+  }
+  for (auto& [rank, goodbye] : goodbyes) control_->send(rank, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
   Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
   auto waits_on = [&] {
-    std::lock_guard lock(answers_mutex_);
-    return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !goodbyes_.contains(rank); });
+    return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !has_said_all(rank); });
   };
   for (;;) {
     waits_.clear();
     Links::Armed armed = links_->arm(waits_);
     for (int rank : connected) links_->peers()[rank]->poll();
+    if (!failure_.happened()) (void)direct_->advance();  // messages that this rank has not received are counted
     auto missing = waits_on();
     if (missing == connected.end()) return;
     if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;

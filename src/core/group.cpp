@@ -34,6 +34,7 @@ struct Unit {
   uint64_t bytes = 0;           // of all members
   uint64_t offset = 0;          // of theirs in the staging memory
   std::byte* staging = nullptr;
+  Status failure;               // why it cannot start
   tutti_request fused;
 
   bool is_fused() const { return members.size() > 1; }
@@ -85,9 +86,10 @@ Unit* unit_for(const Units& units, const tutti_comm* comm, const tutti_request& 
   return found == units.rend() ? nullptr : found->get();
 }
 
-// Gives every fused unit its part of its communicator's staging memory. Errors: memory is short, which the other ranks
-// of that communicator are told, since they will wait.
-Status place(Units& units) {
+// Gives every fused unit its part of staging memory, which the result holds. Where memory is short the other ranks of
+// that communicator are told, since they will wait, and its units fail.
+std::vector<StagingPool::Memory> place(Units& units) {
+  std::vector<StagingPool::Memory> memory;
   std::map<tutti_comm*, uint64_t> totals;
   for (auto& unit : units) {
     if (!unit->is_fused()) continue;
@@ -97,18 +99,19 @@ Status place(Units& units) {
   }
   for (auto& [comm, total] : totals) {
     auto staging = comm->communicator->staging(total);
-    if (!staging.ok()) {
-      comm->communicator->break_down(staging.status());
-      return std::move(staging).status();
-    }
+    if (!staging.ok()) comm->communicator->break_down(staging.status());
     for (auto& unit : units) {
-      if (unit->comm == comm && unit->is_fused()) unit->staging = *staging + unit->offset;
+      if (unit->comm != comm || !unit->is_fused()) continue;
+      if (staging.ok()) unit->staging = staging->data() + unit->offset;
+      if (!staging.ok()) unit->failure = staging.status();
     }
+    if (staging.ok()) memory.push_back(std::move(*staging));
   }
-  return {};
+  return memory;
 }
 
 Status start(Unit& unit) {
+  if (!unit.failure.ok()) return unit.failure;
   Communicator& communicator = *unit.comm->communicator;
   if (unit.is_fused()) {
     unit.pack();
@@ -116,8 +119,12 @@ Status start(Unit& unit) {
   } else {
     TUTTI_TRY(communicator.start_prepared(unit.request()));
   }
-  communicator.progress_alone();
   return {};
+}
+
+// Whether who waits for one of the units leaves calls alone that others wait for.
+bool are_of_several(const Units& units) {
+  return std::any_of(units.begin(), units.end(), [&](const auto& unit) { return unit->comm != units.front()->comm; });
 }
 
 }  // namespace
@@ -135,7 +142,9 @@ Status Group::add(tutti_comm& comm, const CallArguments& arguments) {
   auto request = std::make_unique<tutti_request>();
   request->arguments = arguments;
   Status admitted = comm.communicator->admit(*request);
-  if (!admitted.ok() && refused_.ok()) refused_ = admitted;
+  // The other ranks may have made the call before it failed: they go on with the group's other communicators.
+  Status& kept = comm.communicator->status().ok() ? refused_ : failed_;
+  if (!admitted.ok() && kept.ok()) kept = admitted;
   if (admitted.ok()) members_.push_back({&comm, std::move(request)});
   return admitted;
 }
@@ -144,8 +153,8 @@ Status Group::end() {
   if (depth_ == 0) return error(Code::kInvalidUsage, "tutti_group_end: no group was begun");
   if (--depth_ > 0) return {};
   std::vector<Member> members = std::exchange(members_, {});
-  Status first = std::exchange(refused_, {});
-  if (!first.ok()) return first;
+  Status first = std::exchange(failed_, {});
+  if (Status refused = std::exchange(refused_, {}); !refused.ok()) return refused;
   bool after_fork = std::any_of(members.begin(), members.end(), [](const Member& m) { return m.comm->is_parents(); });
   if (after_fork) return refuse_after_fork("tutti_group_end");
   Units units;
@@ -159,13 +168,15 @@ Status Group::end() {
     unit->members.push_back(member.request.get());
     unit->bytes += vector_bytes(*member.request);
   }
-  TUTTI_TRY(place(units));
+  std::vector<StagingPool::Memory> staging = place(units);
+  bool needs_engine = are_of_several(units);
   // A communicator that has failed keeps none of the others from what their ranks wait for.
   std::vector<bool> started;
   started.reserve(units.size());
   for (auto& unit : units) {
     Status status = guarded([&] { return start(*unit); });
     started.push_back(status.ok());
+    if (status.ok() && needs_engine) unit->comm->communicator->progress_alone();
     if (!status.ok()) unit->comm->keep(status);
     if (first.ok()) first = std::move(status);
   }

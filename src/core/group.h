@@ -18,7 +18,7 @@ class Group {
   void begin() { ++depth_; }
   // Whether it has calls of `comm`.
   bool holds(const tutti_comm& comm) const;
-  // Keeps a call for the end. Errors: its arguments are wrong.
+  // Keeps a call for the end. Errors: its arguments are wrong; its communicator has failed.
   Status add(tutti_comm& comm, const CallArguments& arguments);
   // Of the outermost group: runs all calls and blocks until they are complete. Errors: there is no group; the first one
   // of add(), and then nothing was started; else the first one of a call.
@@ -30,7 +30,8 @@ class Group {
     std::unique_ptr<tutti_request> request;
   };
   std::vector<Member> members_;
-  Status refused_;
+  Status refused_;  // the first call whose arguments are wrong
+  Status failed_;   // the first one of a communicator that has failed
   int depth_ = 0;
 };
 

@@ -93,7 +93,7 @@ tutti_comm_memory_t Links::memory() const {
   memory.reserved_bytes = arena_.bytes().size();
   memory.resident_bytes = resident_bytes(arena_.bytes());
   for (const auto& peer : peers_) {
-    if (peer) memory.private_bytes += peer->mirror_bytes();
+    if (peer) memory.private_bytes += peer->buffer_bytes();
   }
   return memory;
 }

@@ -5,6 +5,7 @@
 
 #include "discovery/text_file.h"
 #include "executor/lower.h"
+#include "plan/partial.h"
 #include "plan/text.h"
 #include "plan/validate.h"
 
@@ -68,7 +69,15 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
     prepared->predicted_ns = choice.predicted_ns;
   }
   const PlanShape& shape = prepared->plan.shape();
-  TUTTI_CHECK(shape.channels <= layout_.channels && shape.slice_bytes <= layout_.slot_bytes);
+  // A partial result may be larger than a slice.
+  uint64_t value_bytes = shape.slice_bytes * partial_growth(request.collective, request.datatype, request.op);
+  if (value_bytes > layout_.slot_bytes) {
+    return error(Code::kInvalidUsage,
+                 "the plan has slices of {} bytes, of which partial results in float32 take {}; set "
+                 "TUTTI_SLOT_BYTES={} on all ranks",
+                 shape.slice_bytes, value_bytes, value_bytes);
+  }
+  TUTTI_CHECK(shape.channels <= layout_.channels);
   prepared->algorithm = shape.algorithm;
   prepared->plan_digest = prepared->plan.digest();
   std::set<int32_t> peers;

@@ -11,6 +11,7 @@
 #include "core/completions.h"
 #include "core/engine.h"
 #include "core/memory_registry.h"
+#include "core/staging_pool.h"
 #include "transports/loopback/hub.h"
 
 namespace tutti {
@@ -28,6 +29,7 @@ class ProcessContext {
   void close_meeting(const tutti_unique_id_t& id);
 
   MemoryRegistry memory;
+  StagingPool staging{memory};
   Completions completions;
   std::unique_ptr<Engine> engine;
   std::shared_ptr<LoopbackHub> loopback;  // shared with the loopback transports

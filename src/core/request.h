@@ -2,16 +2,32 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/status.h"
 #include "core/arguments.h"
+#include "executor/message.h"
 #include "executor/own_op.h"
 
 namespace tutti {
 
 class Communicator;
+
+// How far a send or a receive has come.
+struct Transfer {
+  int peer = -1;             // the other rank; -1 while a receive has no message
+  uint32_t offer = 0;        // the sender's number of a message whose data it still has
+  uint64_t size_bytes = 0;   // of the message
+  uint64_t moved_bytes = 0;  // of its data, to or from the caller's buffer
+  uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
+  Window window;             // or in what it shares
+  size_t position = 0;       // among those in flight
+  bool asked = false;        // the ranks that it waits for were asked what they are in
+  std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
+};
 
 }  // namespace tutti
 
@@ -25,11 +41,41 @@ struct tutti_request {
   tutti::OwnOp own_op;           // when the arguments' op is one
   uint64_t counts_digest = 0;    // of a call that stands for several of a group
   uint32_t members = 0;          // how many they are
+  tutti::Transfer transfer;      // of a send or a receive
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it
   tutti_prepared* owner = nullptr;  // of a prepared call; else whoever takes the request frees it
-  tutti_request* next = nullptr;    // in the communicator's queue
+  tutti_request* next = nullptr;    // in a RequestQueue
   tutti_request* older = nullptr;   // in the handle's list
   tutti_request* newer = nullptr;
 };
+
+namespace tutti {
+
+// Requests in the order in which they came.
+class RequestQueue {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  tutti_request* front() { return first_; }
+  void push(tutti_request& request) {
+    request.next = nullptr;
+    (last_ == nullptr ? first_ : last_->next) = &request;
+    last_ = &request;
+  }
+  // Null when there is none.
+  tutti_request* pop() {
+    tutti_request* request = first_;
+    if (request == nullptr) return nullptr;
+    first_ = request->next;
+    if (first_ == nullptr) last_ = nullptr;
+    return request;
+  }
+  void clear() { first_ = last_ = nullptr; }
+
+ private:
+  tutti_request* first_ = nullptr;
+  tutti_request* last_ = nullptr;
+};
+
+}  // namespace tutti

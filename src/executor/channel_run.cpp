@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "plan/partial.h"
+
 namespace tutti {
 
-void ChannelRun::prepare(const Program& program, uint64_t slice_bytes) {
+void ChannelRun::prepare(const Program& program) {
   size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
-  if (scratch_.size() < temps * slice_bytes) scratch_.resize(temps * slice_bytes);
   temps_.resize(std::max(temps_.size(), temps));
   size_t most_sources = 0, most_destinations = 0, most_sends = 0;
   for (const Op& op : program.ops) {
@@ -15,6 +16,7 @@ void ChannelRun::prepare(const Program& program, uint64_t slice_bytes) {
     most_sends = std::max<size_t>(most_sends, op.sends.count);
   }
   sources_.reserve(most_sources);
+  widths_.reserve(most_sources);
   destinations_.reserve(most_destinations);
   deliveries_.reserve(most_sends);
 }
@@ -27,9 +29,8 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   waiting_for_ = -1;
   awaited_ = nullptr;
   foreign_signature_ = 0;
-  for (size_t i = 0; i < static_cast<size_t>(program.temps) * program.temp_copies; ++i) {
-    temps_[i] = {scratch_.data() + i * call.shape->slice_bytes, 0};
-  }
+  growth_ = partial_growth(call.shape->collective, call.datatype, call.op);
+  take_scratch();
   if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
   for (int32_t rank : program.peers) peer_outputs_[rank] = {};
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
@@ -41,12 +42,23 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   enter_section();
 }
 
+void ChannelRun::take_scratch() {
+  size_t temps = static_cast<size_t>(program_->temps) * program_->temp_copies;
+  if (temps == 0) return;
+  uint64_t value_bytes = call_->shape->slice_bytes * growth_;
+  scratch_ = BufferPool::of_process().take(temps * value_bytes);
+  for (size_t i = 0; i < temps; ++i) temps_[i] = {scratch_.data() + i * value_bytes, 0};
+}
+
+void ChannelRun::give_back_scratch() {
+  scratch_ = {};
+  multiplied_ = {};
+}
+
 // Memory that few calls need.
 void ChannelRun::prepare_own_op() {
   by_function_.prepare(sources_.capacity());
-  if (multiplies_first() && multiplied_.size() < call_->shape->slice_bytes) {
-    multiplied_.resize(call_->shape->slice_bytes);
-  }
+  if (multiplies_first()) multiplied_ = BufferPool::of_process().take(call_->shape->slice_bytes);
 }
 
 void ChannelRun::enter_section() {
@@ -99,6 +111,7 @@ Result<Progress> ChannelRun::advance() {
     next_op();
   }
   if (step == Step::kDone) step = settle();
+  if (step != Step::kWaits) give_back_scratch();
   if (step == Step::kFailed) return std::move(failure_);
   if (step == Step::kDone) return Progress::kDone;
   return moved ? Progress::kMoved : Progress::kBlocked;
@@ -156,7 +169,11 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                               const Peer& from) const {
   bool is_inline = message.kind == MessageKind::kInline;
   uint64_t mine = chunk_bytes(op);
-  uint64_t theirs = is_inline ? message.size_bytes : message.chunk_bytes;
+  bool is_whole = mine == 0 || (one_slice_ && !with_counts_);
+  uint64_t expected = is_whole ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
+  bool is_partial = growth_ > 1 && op.into == kNoChunk && message.size_bytes == expected * growth_;
+  uint64_t piece = is_partial ? expected : message.size_bytes;
+  uint64_t theirs = is_inline ? piece : message.chunk_bytes;
   // Counts that only some ranks know are no part of the signature.
   if (slice == 0 && mine != theirs && with_counts_) {
     uint64_t element = size_of(call_->datatype);
@@ -164,10 +181,8 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                  "rank {} sends {} elements to rank {} in {}, which expects {} elements; both must name one count",
                  from.rank(), theirs / element, from.self(), name_of(call_->shape->collective), mine / element);
   }
-  bool is_whole = mine == 0 || (one_slice_ && !with_counts_);
-  uint64_t expected = is_whole ? mine : call_->partition.slice_bytes(channel_, op.chunk, slice);
-  bool well_formed = message.kind <= MessageKind::kDirect && message.size_bytes == expected &&
-                     (is_inline ? expected <= inline_bytes_ : theirs == mine) &&
+  bool well_formed = message.kind <= MessageKind::kDirect && piece == expected &&
+                     (is_inline ? message.size_bytes <= inline_bytes_ : theirs == mine) &&
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (well_formed) return {};

@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "executor/buffer_pool.h"
 #include "executor/call.h"
 #include "executor/combine_by_function.h"
 #include "executor/program.h"
@@ -17,8 +18,8 @@ namespace tutti {
 
 class ChannelRun {
  public:
-  // Memory for the largest Program that will run: temps of up to `slice_bytes` each, operands, sends.
-  void prepare(const Program& program, uint64_t slice_bytes);
+  // Tables for the largest Program that will run.
+  void prepare(const Program& program);
 
   // Everything outlives the run. After prepare() for this Program.
   void start(const Program& program, const Call& call, Peers& peers, int channel);
@@ -73,11 +74,14 @@ class ChannelRun {
   // Computing and sending.
   Step await_slots(const Op& op);
   Step gather(const Op& op, uint64_t slice);
+  uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
+  bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
+  void reduce_sources(const Op& op);
   bool multiplies_first() const { return call_->op == kPreMulSum; }
   const std::byte* multiplied(const std::byte* from, uint64_t size_bytes);
   template <typename Visit>
@@ -95,6 +99,8 @@ class ChannelRun {
   Value value_of(const Operand& operand, uint64_t slice);
   std::byte* storage_of(const Operand& operand, uint64_t slice);
   Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
+  void take_scratch();
+  void give_back_scratch();
   void prepare_own_op();
   void enter_section();
   void next_op();
@@ -124,21 +130,25 @@ class ChannelRun {
   bool one_slice_ = false;                 // no chunk of this call has more
   bool with_counts_ = false;               // that only the two ends of a block know
   size_t inline_bytes_ = 0;                // the largest payload that a line may hold in this call
+  uint32_t growth_ = 1;                    // how much larger a partial result is than others (plan/partial.h)
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
-  uint64_t value_bytes_ = 0;               // size of its value
+  uint64_t piece_bytes_ = 0;               // size of its value in the datatype
+  uint64_t value_bytes_ = 0;               // size of its value as it lies here and in messages
+  Width width_ = Width::kNarrow;           // how that is
   const std::byte* value_ = nullptr;       // where its value lies here; null while only messages hold it
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 
   // Reused tables; prepare() sizes them.
-  std::vector<std::byte> scratch_;
+  BufferPool::Buffer scratch_;         // of the temps
   std::vector<Temp> temps_;
   std::vector<const std::byte*> sources_;
+  std::vector<Width> widths_;          // of the sources, in calls whose partial results grow; else empty
   std::vector<std::byte*> destinations_;
   std::vector<Delivery> deliveries_;
   FunctionCombiner by_function_;
-  std::vector<std::byte> multiplied_;  // a piece of the input times the factor
+  BufferPool::Buffer multiplied_;      // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known
 };
 

@@ -29,20 +29,27 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
   return Step::kDone;
 }
 
-// Fills sources_ and destinations_ (the local ones), and value_bytes_.
+// Fills sources_ and destinations_ (the local ones), and how large the value is.
 ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
   sources_.clear();
+  widths_.clear();
   destinations_.clear();
-  value_bytes_ = 0;
+  piece_bytes_ = 0;
+  bool grows = growth_ > 1 && op.chunk != kNoChunk;
+  uint64_t expected_bytes = grows ? call_->partition.slice_bytes(channel_, op.chunk, slice) : 0;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     Value value = value_of(program_->operands[op.sources.first + i], slice);
-    if (i > 0 && value.size_bytes != value_bytes_) {
-      return fail(error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", value_bytes_,
-                        value.size_bytes));
+    uint64_t size_bytes = grows ? note_width(value.size_bytes, expected_bytes) : value.size_bytes;
+    if (i > 0 && size_bytes != piece_bytes_) {
+      return fail(error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", piece_bytes_,
+                        size_bytes));
     }
-    value_bytes_ = value.size_bytes;
+    piece_bytes_ = size_bytes;
     sources_.push_back(value.data);
   }
+  bool is_partial = grows && !op.finish && (sources_.size() > 1 || widths_[0] == Width::kWide);
+  width_ = is_partial ? Width::kWide : Width::kNarrow;
+  value_bytes_ = is_partial ? piece_bytes_ * growth_ : piece_bytes_;
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
     const Operand& operand = program_->operands[op.destinations.first + i];
     if (operand.space == Space::kOutput && output_piece(operand.index, slice).size() != value_bytes_) {
@@ -52,6 +59,19 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
     destinations_.push_back(storage_of(operand, slice));
   }
   return Step::kDone;
+}
+
+// Notes how a source of so many bytes lies, and says how many it has in the datatype.
+uint64_t ChannelRun::note_width(uint64_t size_bytes, uint64_t expected_bytes) {
+  bool is_wide = size_bytes == expected_bytes * growth_;
+  widths_.push_back(is_wide ? Width::kWide : Width::kNarrow);
+  return is_wide ? expected_bytes : size_bytes;
+}
+
+// Whether the value is that of the only source as it lies there.
+bool ChannelRun::moves(const Op& op) const {
+  bool changes = op.finish && (call_->op == TUTTI_AVG || (!widths_.empty() && widths_[0] == Width::kWide));
+  return sources_.size() == 1 && !changes;
 }
 
 ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
@@ -120,9 +140,7 @@ ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
 
 // Decides where the value is stored besides destinations_, and where messages find it.
 void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
-  bool divides = op.finish && call_->op == TUTTI_AVG;
-  bool is_source = sources_.size() == 1 && !divides;
-  value_ = !destinations_.empty() ? destinations_[0] : is_source ? sources_[0] : nullptr;
+  value_ = !destinations_.empty() ? destinations_[0] : moves(op) ? sources_[0] : nullptr;
   deliveries_.clear();
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     deliveries_.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
@@ -177,25 +195,28 @@ const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
 
 void ChannelRun::combine(const Op& op) {
   if (value_bytes_ == 0 || destinations_.empty()) return;
-  bool divides = op.finish && call_->op == TUTTI_AVG;
+  if (!moves(op)) return reduce_sources(op);
   Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
-  if (sources_.size() == 1 && !divides) {
-    for (std::byte* to : destinations_) {
-      if (to != sources_[0]) copy(to, sources_[0], value_bytes_, store);
-    }
-    return;
+  for (std::byte* to : destinations_) {
+    if (to != sources_[0]) copy(to, sources_[0], value_bytes_, store);
   }
+}
+
+void ChannelRun::reduce_sources(const Op& op) {
+  uint64_t count = piece_bytes_ / size_of(call_->datatype);
   if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
-    uint64_t count = value_bytes_ / size_of(call_->datatype);
     return by_function_.combine(*call_->own_op, call_->datatype, sources_, destinations_, count);
   }
-  reduce({.datatype = call_->datatype,
-          .op = multiplies_first() ? TUTTI_SUM : call_->op,
-          .sources = sources_,
-          .destinations = destinations_,
-          .count = value_bytes_ / size_of(call_->datatype),
-          .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
-          .store = store});
+  bool divides = op.finish && call_->op == TUTTI_AVG;
+  ReduceArgs args = {.datatype = call_->datatype,
+                     .op = multiplies_first() ? TUTTI_SUM : call_->op,
+                     .sources = sources_,
+                     .destinations = destinations_,
+                     .count = count,
+                     .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
+                     .store = streams_past_caches(op) ? Store::kStreaming : Store::kCached};
+  bool any_wide = width_ == Width::kWide || std::find(widths_.begin(), widths_.end(), Width::kWide) != widths_.end();
+  any_wide ? reduce_partial(args, widths_, width_) : reduce(args);
 }
 
 // Results of large calls that nobody reads soon.
@@ -228,7 +249,7 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   message.size_bytes = value_bytes_;
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window;
-  message.chunk_bytes = one_slice_ && !with_counts_ ? value_bytes_ : chunk_bytes(op);
+  message.chunk_bytes = one_slice_ && !with_counts_ ? piece_bytes_ : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;

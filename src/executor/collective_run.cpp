@@ -17,12 +17,12 @@ void pause_cpu() {
 
 }  // namespace
 
-void CollectiveRun::prepare(const std::vector<Program>& programs, uint64_t slice_bytes) {
+void CollectiveRun::prepare(const std::vector<Program>& programs) {
   if (channels_.size() < programs.size()) channels_.resize(programs.size());
   done_.resize(channels_.size());
   size_t peers = 0;
   for (size_t i = 0; i < programs.size(); ++i) {
-    channels_[i].prepare(programs[i], slice_bytes);
+    channels_[i].prepare(programs[i]);
     peers += programs[i].peers.size();
   }
   polled_.reserve(peers);
@@ -54,7 +54,10 @@ Result<Progress> CollectiveRun::advance() {
     all_done = all_done && done_[i];
     moved = moved || progress != Progress::kBlocked;
   }
-  if (all_done) return Progress::kDone;
+  if (all_done) {
+    for (Peer* peer : polled_) peer->give_back_buffers();
+    return Progress::kDone;
+  }
   // Who sleeps now would not be woken for what a link has taken since it was armed.
   for (Peer* peer : polled_) moved = peer->take_handed() || moved;
   return moved ? Progress::kMoved : Progress::kBlocked;

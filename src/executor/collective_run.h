@@ -14,8 +14,8 @@ namespace tutti {
 
 class CollectiveRun {
  public:
-  // Allocates for these Programs (one per channel), so that start() and advance() do not.
-  void prepare(const std::vector<Program>& programs, uint64_t slice_bytes);
+  // Allocates for these Programs (one per channel), so that start() and advance() take only from the BufferPool.
+  void prepare(const std::vector<Program>& programs);
   // Everything outlives the run.
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
   Result<Progress> advance();

@@ -5,21 +5,22 @@
 #include <set>
 
 #include "base/check.h"
-#include "plan/group.h"
 #include "plan/resolve.h"
 
 namespace tutti {
 namespace {
 
-bool mentions(const std::vector<Place>& places, Place place) {
-  return std::find(places.begin(), places.end(), place) != places.end();
-}
-
-// Lowers one section; `temps` maps a Plan's temp to its storage across sections.
+// Lowers one section.
 class SectionLowering {
  public:
-  SectionLowering(const Section& section, const SectionFacts& facts, Program& program, std::map<int, int>& temps)
-      : steps_(section.steps), facts_(facts), program_(program), temps_(temps) {}
+  SectionLowering(const Section& section, const SectionFacts& facts, Program& program)
+      : steps_(section.steps), facts_(facts), program_(program) {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      for (Place source : steps_[i].sources) {
+        if (source.space == Space::kTemp) last_read_[source.index] = i;
+      }
+    }
+  }
 
   void run() {
     for (size_t i = 0; i < steps_.size();) i = lower_from(i);
@@ -33,7 +34,7 @@ class SectionLowering {
       lower_wait(i);
       return i + 1;
     }
-    size_t end = end_of_group(steps_, i);
+    size_t end = facts_.group_end[i];
     Op op;
     op.kind = OpKind::kCompute;
     op.lag = step.lag;
@@ -42,8 +43,9 @@ class SectionLowering {
     op.sources = add_operands(step.sources);
     op.sends = add_sends(step.kind == StepKind::kPut ? i : i + 1, end);
     op.destinations = add_operands(stored_destinations(i, end));
-    op.releases = add_releases(i, end);
+    op.releases = add_releases(end - 1);
     program_.ops.push_back(op);
+    free_temps(i, end);
     return end;
   }
 
@@ -54,7 +56,7 @@ class SectionLowering {
     op.chunk = facts_.steps[i].chunk;
     op.peer = steps_[i].peer;
     op.into = steps_[i].into;
-    op.release = op.into != kNoChunk || last_use(i) == i;
+    op.release = !facts_.released[i].empty();
     program_.ops.push_back(op);
   }
 
@@ -62,36 +64,42 @@ class SectionLowering {
   std::vector<Place> stored_destinations(size_t i, size_t end) const {
     std::vector<Place> stored;
     for (Place place : steps_[i].destinations) {
-      if (place.space != Space::kTemp || read_outside(place, i + 1, end)) stored.push_back(place);
+      if (place.space != Space::kTemp || is_read_from(end, place.index)) stored.push_back(place);
     }
     return stored;
   }
 
-  bool read_outside(Place place, size_t begin, size_t end) const {
-    for (size_t j = 0; j < steps_.size(); ++j) {
-      if ((j < begin || j >= end) && mentions(steps_[j].sources, place)) return true;
-    }
-    return false;
+  bool is_read_from(size_t step, int temp) const {
+    auto found = last_read_.find(temp);
+    return found != last_read_.end() && found->second >= step;
   }
 
-  // The last step that reads the arrival of the Wait at `i`; `i` itself when none does; steps_.size() when it cannot be
-  // told because steps of another lag read it (it is then released by the stream's next Wait).
-  size_t last_use(size_t i) const {
-    Place place = arrival(steps_[i].peer);
-    size_t last = i;
-    for (size_t j = i + 1; j < steps_.size(); ++j) {
-      if (steps_[j].kind == StepKind::kWait && steps_[j].peer == steps_[i].peer) return last;
-      if (!mentions(steps_[j].sources, place)) continue;
-      if (steps_[j].lag != steps_[i].lag) return steps_.size();
-      last = j;
+  // A temp lives within one round, so its memory serves another one once the last step that reads it has run.
+  void free_temps(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      for (Place source : steps_[i].sources) {
+        if (source.space != Space::kTemp || is_read_from(end, source.index)) continue;
+        auto stored = storage_.extract(source.index);
+        if (!stored.empty()) free_.push_back(stored.mapped());
+      }
     }
-    return last;
   }
 
   Operand to_operand(Place place) {
     if (place.space != Space::kTemp) return {place.space, place.index};
-    auto [found, added] = temps_.try_emplace(place.index, static_cast<int>(temps_.size()));
+    auto [found, added] = storage_.try_emplace(place.index, 0);
+    if (added) found->second = take_storage();
     return {Space::kTemp, found->second};
+  }
+
+  int take_storage() {
+    if (free_.empty()) {
+      program_.temps = std::max(program_.temps, ++used_);
+      return used_ - 1;
+    }
+    int storage = free_.back();
+    free_.pop_back();
+    return storage;
   }
 
   Span add_operands(const std::vector<Place>& places) {
@@ -112,23 +120,20 @@ class SectionLowering {
     return span;
   }
 
-  Span add_releases(size_t begin, size_t end) {
-    Span span{static_cast<uint32_t>(program_.releases.size()), 0};
-    std::set<int> peers;
-    for (size_t i = 0; i < begin; ++i) {
-      if (steps_[i].kind != StepKind::kWait || steps_[i].into != kNoChunk) continue;
-      size_t last = last_use(i);
-      if (last != i && last >= begin && last < end) peers.insert(steps_[i].peer);
-    }
+  Span add_releases(size_t last) {
+    const std::vector<int>& peers = facts_.released[last];
+    Span span{static_cast<uint32_t>(program_.releases.size()), static_cast<uint32_t>(peers.size())};
     program_.releases.insert(program_.releases.end(), peers.begin(), peers.end());
-    span.count = static_cast<uint32_t>(peers.size());
     return span;
   }
 
   const std::vector<Step>& steps_;
   const SectionFacts& facts_;
   Program& program_;
-  std::map<int, int>& temps_;
+  std::map<int, size_t> last_read_;  // of each temp that is read: the step
+  std::map<int, int> storage_;       // of each temp that is alive
+  std::vector<int> free_;            // storage that no temp needs any more
+  int used_ = 0;                     // storage that any temp of this section has had
 };
 
 }  // namespace
@@ -138,12 +143,11 @@ Program lower(const Plan& plan, int rank, int channel) {
   auto facts = resolve(plan.shape(), part, rank, channel);
   TUTTI_CHECK(facts.ok());
   Program program;
-  std::map<int, int> temps;
   std::set<int> peers;
   for (size_t s = 0; s < part.sections.size(); ++s) {
     const Section& section = part.sections[s];
     Span ops{static_cast<uint32_t>(program.ops.size()), 0};
-    SectionLowering(section, (*facts)[s], program, temps).run();
+    SectionLowering(section, (*facts)[s], program).run();
     ops.count = static_cast<uint32_t>(program.ops.size()) - ops.first;
     for (const Step& step : section.steps) {
       program.temp_copies = std::max<int>(program.temp_copies, step.lag + 1);
@@ -152,7 +156,6 @@ Program lower(const Plan& plan, int rank, int channel) {
     program.sections.push_back(ops);
   }
   program.peers.assign(peers.begin(), peers.end());
-  program.temps = static_cast<int>(temps.size());
   return program;
 }
 

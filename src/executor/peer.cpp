@@ -21,10 +21,9 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
       remote_arena_(remote_arena),
       needs_poll_(link.needs_poll()) {
   TUTTI_CHECK(arena.size() >= layout.arena_bytes() && remote_arena.size_bytes >= layout.arena_bytes());
-  if (!mapped()) mirror_.resize(layout.channels * layout.slots * layout.slot_stride());
-  sends_.reserve(layout.channels);
-  recvs_.reserve(layout.channels);
-  for (int channel = 0; channel < layout.channels; ++channel) {
+  sends_.reserve(layout.streams_per_peer());
+  recvs_.reserve(layout.streams_per_peer());
+  for (int channel = 0; channel < layout.streams_per_peer(); ++channel) {
     sends_.emplace_back(*this, channel);
     recvs_.emplace_back(*this, channel);
   }
@@ -32,9 +31,28 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
 
 void Peer::poll() {
   if (!broken_.ok()) return;
-  uint64_t completed = 0;
-  broken_ = link_.poll(&completed);
+  broken_ = link_.poll(&puts_completed_);
+  for (SendStream& stream : sends_) stream.give_back(puts_completed_);
   for (RecvStream& stream : recvs_) stream.tell();
+}
+
+SlotRing Peer::slots_at(std::byte* first, int channel) const {
+  SlotShape shape = layout_.shape(channel);
+  return {.first = first, .stride = shape.stride(), .count = static_cast<uint32_t>(shape.slots)};
+}
+
+size_t Peer::buffer_bytes() const {
+  size_t bytes = 0;
+  for (const SendStream& stream : sends_) {
+    bytes += stream.filling_.size();
+    for (const SendStream::Filled& filled : stream.filled_) bytes += filled.buffer.size();
+  }
+  return bytes;
+}
+
+void Peer::give_back_buffers() {
+  if (!sent_all()) return;
+  for (SendStream& stream : sends_) stream.give_back(puts_);
 }
 
 bool Peer::told_all() const {
@@ -43,13 +61,25 @@ bool Peer::told_all() const {
 
 SendStream::SendStream(Peer& peer, int channel)
     : peer_(peer),
-      slots_{.first = peer.mapped() ? peer.remote_arena_.mapped + peer.layout_.payload_offset(peer.self_, channel, 0)
-                                    : peer.mirror_.data() + channel * peer.layout_.slots * peer.layout_.slot_stride(),
-             .stride = peer.layout_.slot_stride(),
-             .count = static_cast<uint32_t>(peer.layout_.slots)},
       lines_offset_(peer.layout_.line_offset(peer.self_, channel, 0)),
       payloads_offset_(peer.layout_.payload_offset(peer.self_, channel, 0)),
-      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))) {}
+      slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
+      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))) {
+  if (!peer.mapped()) filled_.reserve(slots_.count);
+}
+
+std::byte* SendStream::slot() {
+  if (peer_.mapped()) return slots_.next_slot();
+  if (!filling_) filling_ = BufferPool::of_process().take(peer_.layout_.slot_bytes);
+  return filling_.data();
+}
+
+void SendStream::give_back(uint64_t puts_completed) {
+  if (filled_.empty()) return;
+  auto first_kept = std::find_if(filled_.begin(), filled_.end(),
+                                 [puts_completed](const Filled& filled) { return filled.put > puts_completed; });
+  filled_.erase(filled_.begin(), first_kept);
+}
 
 Result<PutResult> SendStream::send(const Message& message, uint64_t signature, const std::byte* payload) {
   Line line = encode(message, sent_ + 1, signature, payload);
@@ -64,6 +94,8 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
   }
   if (result == PutResult::kFull) return result;
   peer_.handed_ = true;
+  if (by_put) ++peer_.puts_;
+  if (by_put && payload == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
   slots_.advance();
   if (message.kind == MessageKind::kReference || message.kind == MessageKind::kPull) referenced_ = sent_;
@@ -72,9 +104,7 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
 
 RecvStream::RecvStream(Peer& peer, int channel)
     : peer_(peer),
-      slots_{.first = peer.arena_.data() + peer.layout_.payload_offset(peer.rank(), channel, 0),
-             .stride = peer.layout_.slot_stride(),
-             .count = static_cast<uint32_t>(peer.layout_.slots)},
+      slots_(peer.slots_at(peer.arena_.data() + peer.layout_.payload_offset(peer.rank(), channel, 0), channel)),
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)) {}
 

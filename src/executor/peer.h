@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "executor/buffer_pool.h"
 #include "executor/message.h"
 #include "executor/stream_layout.h"
 #include "transports/transport.h"
@@ -35,29 +36,43 @@ class SendStream {
   bool has_slot() const { return sent_ - freed_seen_ < slots_.count || sent_ - freed() < slots_.count; }
   // Whether the peer has released all messages that referred to memory of the caller.
   bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
-  // Where the payload of the next message goes: the peer's slot itself when it is mapped, else its mirror here.
-  std::byte* slot() { return slots_.next_slot(); }
+  // Where the payload of the next message goes: the peer's slot itself when it is mapped, else a buffer that stands for
+  // it here until the link has sent it.
+  std::byte* slot();
+  // How many messages went out so far.
+  uint64_t sent() const { return sent_; }
   // Sends the next message. `payload` is read from until the link has sent it (not mapped) and
   // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
   Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload);
 
  private:
+  friend class Peer;
+  // A buffer that the link reads from until it has completed so many puts.
+  struct Filled {
+    uint64_t put = 0;
+    BufferPool::Buffer buffer;
+  };
+
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
+  // Gives buffers back to the pool that the link has sent.
+  void give_back(uint64_t puts_completed);
 
   Peer& peer_;
-  SlotRing slots_;
   const uint64_t lines_offset_;     // in the peer's arena
   const uint64_t payloads_offset_;
+  SlotRing slots_;                  // the peer's, when they are mapped
+  BufferPool::Buffer filling_;      // stands for the next slot, when they are not
+  std::vector<Filled> filled_;      // in the order of their puts
   const Line* const freed_;         // the peer counts there what it has released
   uint64_t sent_ = 0;
   uint64_t referenced_ = 0;         // number of the last message that refers to the caller's memory
   mutable uint64_t freed_seen_ = 0;
 };
 
-// Messages from the peer, in order, one at a time: receive, use, release.
 // Whether a payload comes from memory of the sender's caller, and still lies there.
 enum class Lent : uint8_t { kNo, kRead, kInPlace };
 
+// Messages from the peer, in order, one at a time: receive, use, release.
 class RecvStream {
  public:
   RecvStream(Peer& peer, int channel);
@@ -70,6 +85,8 @@ class RecvStream {
   void take(const std::byte* payload, uint64_t size_bytes, Lent lent);
 
   bool holding() const { return taken_ > released_; }
+  // How many messages were taken so far.
+  uint64_t taken() const { return taken_; }
   // Whether the payload lies in memory of the sender's caller.
   bool in_lent_memory() const { return lent_ == Lent::kInPlace; }
   const std::byte* payload() const { return payload_; }
@@ -118,15 +135,23 @@ class Peer {
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
-  size_t mirror_bytes() const { return mirror_.size(); }
+  // Of buffers that stand for slots.
+  size_t buffer_bytes() const;
   // Whether all that was handed to the link has left it, and with it the caller's memory.
   bool sent_all() const { return !needs_poll_ || !broken_.ok() || !link_.has_pending(); }
+  // Payloads that the link has taken so far, and those of them that have left it.
+  uint64_t puts() const { return puts_; }
+  uint64_t puts_completed() const { return puts_completed_; }
+  // Gives the buffers back to the pool, when all that was handed to the link has left it.
+  void give_back_buffers();
   // Whether the link has taken something since the last time this was asked: what arm() adds may be another thing then.
   bool take_handed() { return std::exchange(handed_, false); }
 
  private:
   friend class SendStream;
   friend class RecvStream;
+
+  SlotRing slots_at(std::byte* first, int channel) const;
 
   const int self_;
   const int rank_;
@@ -135,7 +160,8 @@ class Peer {
   const std::span<std::byte> arena_;
   const RemoteMemory& remote_arena_;
   const bool needs_poll_;
-  std::vector<std::byte> mirror_;      // of the peer's slots, when they are not mapped
+  uint64_t puts_ = 0;
+  uint64_t puts_completed_ = 0;
   Status broken_;
   bool handed_ = false;
   std::vector<SendStream> sends_;      // by channel

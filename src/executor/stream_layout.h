@@ -13,28 +13,48 @@ constexpr int told_at_once(int slots) { return (slots + 1) / 2; }
 // So many slots of a stream are certain to be free when the receiver has released all messages, told of or not.
 constexpr int certain_slots(int slots) { return slots - told_at_once(slots) + 1; }
 
-struct StreamLayout {
-  int nranks = 1;
-  int channels = 1;
+// One stream's ring of slots.
+struct SlotShape {
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;  // a multiple of 64
 
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
-  uint64_t slot_stride() const { return slot_bytes + 3 * sizeof(Line); }
-  uint64_t stream_index(int peer, int channel) const { return static_cast<uint64_t>(peer) * channels + channel; }
-  uint64_t streams() const { return static_cast<uint64_t>(nranks) * channels; }
-  uint64_t lines_per_stream() const { return static_cast<uint64_t>(slots) + 1; }
+  uint64_t stride() const { return slot_bytes + 3 * sizeof(Line); }
+  uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
+  // Of messages, and one where the peer counts those that it has released.
+  uint64_t lines() const { return static_cast<uint64_t>(slots) + 1; }
+};
+
+// From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
+struct StreamLayout {
+  int nranks = 1;
+  int channels = 1;
+  int slots = 4;
+  uint64_t slot_bytes = 256 * 1024;
+
+  // Point-to-point messages are many and small.
+  static constexpr SlotShape kDirect{.slots = 16, .slot_bytes = 64 * 1024};
+  int direct_channel() const { return channels; }
+  int streams_per_peer() const { return channels + 1; }
+  SlotShape shape(int channel) const { return channel < channels ? SlotShape{slots, slot_bytes} : kDirect; }
 
   // The line of messages from `peer`.
   uint64_t line_offset(int peer, int channel, int slot) const {
-    return (stream_index(peer, channel) * lines_per_stream() + slot) * sizeof(Line);
+    uint64_t before = channel * shape(0).lines();
+    return (peer * lines_per_peer() + before + slot) * sizeof(Line);
   }
   // Where `peer` counts the messages of ours that it has released.
-  uint64_t freed_offset(int peer, int channel) const { return line_offset(peer, channel, slots); }
+  uint64_t freed_offset(int peer, int channel) const { return line_offset(peer, channel, shape(channel).slots); }
   uint64_t payload_offset(int peer, int channel, int slot) const {
-    return streams() * lines_per_stream() * sizeof(Line) + (stream_index(peer, channel) * slots + slot) * slot_stride();
+    uint64_t before = channel * shape(0).bytes();
+    return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
+           slot * shape(channel).stride();
   }
   uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
+
+ private:
+  uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines(); }
+  uint64_t payload_per_peer() const { return channels * shape(0).bytes() + kDirect.bytes(); }
 };
 
 }  // namespace tutti

@@ -203,7 +203,7 @@ class Machine {
     Running& running = self.running[channel];
     if (running.cursor.done()) return false;
     const Step& step = running.cursor.step();
-    if (step.kind == StepKind::kPut && !put(rank, channel, running)) return false;
+    if (step.kind == StepKind::kPut && !TUTTI_TRY(put(rank, channel, running))) return false;
     if (step.kind == StepKind::kWait && !wait(rank, channel, running)) return false;
     if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) TUTTI_TRY(compute(rank, channel, running));
     const SectionFacts& facts = facts_[rank * shape_.channels + channel][running.cursor.section()];
@@ -215,7 +215,7 @@ class Machine {
     return true;
   }
 
-  bool put(int rank, int channel, Running& running) {
+  Result<bool> put(int rank, int channel, Running& running) {
     const Step& step = running.cursor.step();
     Stream& out = stream(rank, step.peer, channel);
     if (out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
@@ -231,6 +231,7 @@ class Machine {
           in_buffer && options_.use_permissions && holds(shape_.by_reference, ranks_[rank].in_place);
       if (in_buffer) message.from = {source.space, source.index, message.slice};
       message.value = read(rank, channel, running, source);
+      if (step.into != kNoChunk) TUTTI_TRY(check_stored(message.value, rank, channel, running));
       const Rank& receiver = ranks_[step.peer];
       bool in_same_call = !receiver.running.empty() && receiver.entered == ranks_[rank].entered;
       bool open = options_.use_permissions && holds(shape_.deliver_directly, receiver.in_place);
@@ -293,19 +294,29 @@ class Machine {
     for (const Place& source : step.sources) values.push_back(read(rank, channel, running, source));
     std::string fault;
     int value = expressions_.combine(values, step.finish, fault);
-    if (!fault.empty()) {
-      const RankPlan& part = parts_[rank * shape_.channels + channel];
-      return error(Code::kInvalidArgument, "{}: {}",
-                   place_of(part, rank, channel, running.cursor.section(), running.cursor.step_index()), fault);
-    }
+    if (!fault.empty()) return wrong_step(rank, channel, running, fault);
     for (const Place& to : step.destinations) {
       if (to.space == Space::kTemp) {
         running.temps[to.index] = value;
       } else {
+        TUTTI_TRY(check_stored(value, rank, channel, running));
         memory(rank, channel, {to.space, to.index, running.cursor.slice()}) = value;
       }
     }
     return {};
+  }
+
+  // Of a value that the current step stores into an output.
+  Status check_stored(int value, int rank, int channel, const Running& running) const {
+    if (!expressions_.is_partial(value)) return {};
+    return wrong_step(rank, channel, running,
+                      "stores a partial result into an output; keep it in a temp until it is finished");
+  }
+
+  Status wrong_step(int rank, int channel, const Running& running, std::string_view fault) const {
+    const RankPlan& part = parts_[rank * shape_.channels + channel];
+    return error(Code::kInvalidArgument, "{}: {}",
+                 place_of(part, rank, channel, running.cursor.section(), running.cursor.step_index()), fault);
   }
 
   struct Direct {

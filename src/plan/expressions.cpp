@@ -65,6 +65,13 @@ int Expressions::combine(std::span<const int> sources, bool finish, std::string&
   return intern({kFinished, value}, std::move(sum));
 }
 
+bool Expressions::is_partial(int value) const {
+  const Expression& expression = expressions_[value];
+  int ranks = 0;
+  for (uint64_t word : expression.ranks) ranks += std::popcount(word);
+  return ranks > 1 && !expression.finished;
+}
+
 std::string Expressions::fault_of_result(int value, int call, size_t cell, int contributor) const {
   if (value == kGarbage) return "was never written";
   const Expression& result = expressions_[value];

@@ -22,6 +22,9 @@ class Expressions {
   // call or cell, already finished, or has a contribution that another source has too.
   int combine(std::span<const int> sources, bool finish, std::string& fault);
 
+  // Whether `value` combines contributions and is not finished.
+  bool is_partial(int value) const;
+
   // Why `value` is not the data of `contributor` for `cell` in `call`, or with kAllRanks the finished sum of all ranks'
   // contributions; "" when it is.
   std::string fault_of_result(int value, int call, size_t cell, int contributor) const;

@@ -25,6 +25,9 @@
 // Temps. Place{kTemp, id} is a value written by exactly one step of its section, once per slice, and read afterwards.
 // Temps and arrivals live within one round: all steps that use one have the same lag.
 //
+// Partial results. What is combined but not finished lies in temps and messages only, never in an output: there an
+// executor keeps it in the accumulation type, so that it is rounded once.
+//
 // Which chunk. All places of a step, and `into`, mean one and the same chunk: a temp has the chunk of the step that
 // wrote it, an arrival that of the Put that sent it. The rank's own steps tell which: where the first step that uses an
 // arrival names no other place, the Wait says the `chunk`, unless the shape has only one. resolve() works it out. No

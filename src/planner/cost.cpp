@@ -38,10 +38,14 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
 
 }  // namespace
 
-Work::Work(const Topology& topology, const PlanShape& shape, uint64_t bytes)
-    : topology_(topology), shape_(shape), rank_ns_(topology.ranks.size()) {
-  for (const TopologyHost& host : topology.hosts) hosts_.push_back(make_host(host, bytes));
-  if (topology.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
+Work::Work(const CostInputs& inputs, const PlanShape& shape)
+    : topology_(inputs.topology),
+      shape_(shape),
+      growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
+      rank_ns_(topology_.ranks.size()) {
+  uint64_t bytes = inputs.request.size_bytes();
+  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes));
+  if (topology_.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
 }
 
 Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
@@ -98,6 +102,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   Host& sender = host_of(from);
   Host& receiver = host_of(to);
   uint64_t total_bytes = saturating_mul(bytes, times);
+  if (payload == Payload::kPartial) total_bytes = saturating_mul(total_bytes, growth_);
   uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
   uint64_t sender_ns = saturating_mul(messages, kMessageNs);
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
@@ -125,6 +130,10 @@ void Work::reduce(int rank, int sources, uint64_t bytes) {
   // The calibrated reduction reads two and writes one.
   uint64_t moved = saturating_mul(bytes, sources + 1) / 3;
   rank_ns_[rank] = saturating_add(rank_ns_[rank], ns_for(moved, host_of(rank).reduce_bytes_per_s));
+}
+
+void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
+  reduce(rank, sources, saturating_mul(bytes, growth_));
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {

@@ -20,20 +20,22 @@ namespace tutti {
 // place.
 enum class Payload : uint8_t {
   kCopied,    // the sender copies it into a slot
-  kComputed,  // a reduction stores it straight into the slot
+  kPartial,   // a reduction stores it straight into the slot, where it may be larger than its contributions
   kStored,    // computed or received, and stored `into` the receiver's output: a copy there
   kDelivered, // from the sender's buffer to the receiver's: through a slot, or pulled
 };
 
 class Work {
  public:
-  // `topology` and `shape` outlive the Work. `bytes`: of the whole message.
-  Work(const Topology& topology, const PlanShape& shape, uint64_t bytes);
+  // `inputs` and `shape` outlive the Work.
+  Work(const CostInputs& inputs, const PlanShape& shape);
 
   // `times` payloads of `bytes` each travel from `from` to `to`, slice by slice.
   void send(int from, int to, uint64_t bytes, Payload payload, int times = 1);
   // `rank` combines `sources` pieces of `bytes` into one.
   void reduce(int rank, int sources, uint64_t bytes);
+  // The same where the pieces are partial results, or the one is.
+  void reduce_partial(int rank, int sources, uint64_t bytes);
 
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
@@ -67,6 +69,7 @@ class Work {
 
   const Topology& topology_;
   const PlanShape& shape_;
+  const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
   uint64_t hop_ns_ = 0;      // the slowest link's

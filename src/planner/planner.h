@@ -88,8 +88,6 @@ struct Prediction {
 enum class RankTree : uint8_t { kNever, kPowersOfTwo, kAlways };
 
 struct AlgorithmTraits {
-  // Whether a sum travels on while it grows: with more than two ranks it is then stored in the datatype at each hop.
-  bool forwards_partial_results = false;
   RankTree rank_tree = RankTree::kNever;
   // Whether ranks carry data of others, and so must know how much that is.
   bool carries_for_others = false;

@@ -19,7 +19,7 @@ constexpr std::array kAlgorithms = {
     &kReduceDirectTwoShot, &kReduceDirect, &kReduceBinomialTree, &kReduceChain,
     &kBroadcastDirect, &kBroadcastBinomialTree, &kBroadcastChain,
     &kAllGatherDirect, &kAllGatherBruck, &kAllGatherRing,
-    &kReduceScatterDirect, &kReduceScatterRing,
+    &kReduceScatterDirect, &kReduceScatterBinomialTree, &kReduceScatterRing,
     &kAllToAllDirect, &kAllToAllPairwise,
     &kGatherDirect, &kGatherBinomialTree, &kGatherSequential,
     &kScatterDirect, &kScatterBinomialTree, &kScatterSequential,
@@ -86,12 +86,6 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
                      described(candidates[1]));
 }
 
-// Whether storing a partial result in the datatype loses bits that the accumulation type had.
-bool is_narrow(const Request& request) {
-  bool is_narrow_float = !is_integer(request.datatype) && size_of(request.datatype) < sizeof(float);
-  return is_narrow_float && request.op != TUTTI_MIN && request.op != TUTTI_MAX;
-}
-
 // Whether contributions are combined by the tree over rank indices, but for the order of the only two.
 bool keeps_rank_tree(const Algorithm& algorithm, int nranks) {
   switch (algorithm.traits.rank_tree) {
@@ -102,23 +96,8 @@ bool keeps_rank_tree(const Algorithm& algorithm, int nranks) {
   return nranks <= 2;
 }
 
-// Whether another algorithm can run the request that combines everything at once.
-bool can_round_once(const Topology& topology, const Request& request) {
-  return std::any_of(kAlgorithms.begin(), kAlgorithms.end(), [&](const Algorithm* algorithm) {
-    return serves(*algorithm, request.collective) && !algorithm->traits.forwards_partial_results &&
-           algorithm->admit(topology, request).empty();
-  });
-}
-
-// "" or why not. 8- and 16-bit floats are rounded once, unless the user asks for an algorithm that does otherwise or no
-// other can run.
+// "" or why not.
 std::string admit(const Algorithm& algorithm, const Topology& topology, const Request& request, const Tuning& tuning) {
-  bool rounds_often = algorithm.traits.forwards_partial_results && is_narrow(request) && topology.nranks() > 2;
-  bool is_forced = tuning.algorithm == algorithm.name && !tuning.deterministic;
-  if (rounds_often && !is_forced && can_round_once(topology, request)) {
-    return fmt::format("it would round partial results to {} at each hop; ask for it by name if that is wanted",
-                       name_of(request.datatype));
-  }
   bool keeps_order = keeps_rank_tree(algorithm, topology.nranks());
   if (request.op == kOrderedFunction && algorithm.traits.rank_tree == RankTree::kNever) keeps_order = false;
   bool needs_order = tuning.deterministic || request.op == kOrderedFunction;

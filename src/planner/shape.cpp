@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/partial.h"
+
 namespace tutti {
 namespace {
 
@@ -11,8 +13,9 @@ constexpr uint64_t kSmallestSliceBytes = 16 * 1024;
 constexpr uint64_t kOverlap = 4;  // so many slices per chunk where the chunk is large enough
 constexpr int kMostAllPairsRanks = 128;
 
-uint64_t slice_bytes_for(uint64_t chunk_bytes, const Topology& topology, const Tuning& tuning) {
-  uint64_t most = std::max<uint64_t>(64, tuning.max_slice_bytes / 64 * 64);
+// `growth`: of partial results, for which a slot needs room too.
+uint64_t slice_bytes_for(uint64_t chunk_bytes, uint32_t growth, const Topology& topology, const Tuning& tuning) {
+  uint64_t most = std::max<uint64_t>(64, tuning.max_slice_bytes / growth / 64 * 64);
   if (tuning.slice_bytes > 0) return std::clamp<uint64_t>(ceil_div(tuning.slice_bytes, 64) * 64, 64, most);
   uint64_t usual = all_mapped(topology) ? kMappedSliceBytes : kSocketSliceBytes;
   uint64_t overlapping = ceil_div(ceil_div(chunk_bytes, kOverlap), 64) * 64;
@@ -20,6 +23,10 @@ uint64_t slice_bytes_for(uint64_t chunk_bytes, const Topology& topology, const T
 }
 
 }  // namespace
+
+uint32_t growth_of_partial_results(const Request& request) {
+  return partial_growth(request.collective, request.datatype, request.op);
+}
 
 bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
 
@@ -33,7 +40,7 @@ PlanShape basic_shape(std::string_view algorithm, const Topology& topology, cons
   shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : channels, 1, kMaxPlanChannels);
   shape.chunks = chunks;
   uint64_t chunk_bytes = ceil_div(ceil_div(request.size_bytes(), shape.channels), chunks);
-  shape.slice_bytes = slice_bytes_for(chunk_bytes, topology, tuning);
+  shape.slice_bytes = slice_bytes_for(chunk_bytes, growth_of_partial_results(request), topology, tuning);
   return shape;
 }
 

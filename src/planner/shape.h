@@ -14,6 +14,9 @@ namespace tutti {
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks = 1, int channels = 1);
 
+// partial_growth() of the request.
+uint32_t growth_of_partial_results(const Request& request);
+
 // Whether every pair of ranks can map each other's memory.
 bool all_mapped(const Topology& topology);
 

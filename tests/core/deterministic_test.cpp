@@ -7,44 +7,68 @@
 
 #include "core/ranks.h"
 #include "fmt/format.h"
+#include "kernels/ops.h"
 
 namespace tutti::test {
 namespace {
 
-// Values of very different magnitudes, so that every order of adding gives other bits.
-std::vector<float> inputs_of(int rank, size_t count) {
+// How a type lies in memory, and in which type it is summed.
+template <class E, tutti_datatype_t kType>
+struct Type {
+  using Element = E;
+  using Storage = typename E::Storage;
+  using Accumulator = typename E::Accumulator;
+  static constexpr tutti_datatype_t kDatatype = kType;
+};
+using Float32 = Type<ops::Plain<float>, TUTTI_FLOAT32>;
+
+// Values of very different magnitudes, so that every order of adding gives other bits, as does every rounding on the
+// way.
+template <class T>
+std::vector<typename T::Storage> inputs_of(int rank, size_t count) {
   std::mt19937 random(1234 + rank);
-  std::vector<float> values(count);
-  for (float& value : values) {
+  std::vector<typename T::Storage> values(count);
+  for (auto& value : values) {
     float mantissa = static_cast<float>(random() % 2'000'001) / 1'000'000 - 1;
-    value = std::ldexp(mantissa, static_cast<int>(random() % 24));
+    value = T::Element::store(std::ldexp(mantissa, static_cast<int>(random() % (sizeof value == 4 ? 24 : 9))));
   }
   return values;
 }
 
-// The tree over rank indices, as a plain loop.
-std::vector<float> expected(int nranks, size_t count) {
-  std::vector<std::vector<float>> level;
-  for (int rank = 0; rank < nranks; ++rank) level.push_back(inputs_of(rank, count));
+// The tree over rank indices, as a plain loop; rounded once.
+template <class T>
+std::vector<typename T::Storage> expected(int nranks, size_t count) {
+  std::vector<std::vector<typename T::Accumulator>> level;
+  for (int rank = 0; rank < nranks; ++rank) {
+    auto& values = level.emplace_back();
+    for (auto stored : inputs_of<T>(rank, count)) values.push_back(T::Element::load(stored));
+  }
   while (level.size() > 1) {
-    std::vector<std::vector<float>> next;
+    std::vector<std::vector<typename T::Accumulator>> next;
     for (size_t i = 0; i < level.size(); i += 2) {
       next.push_back(level[i]);
       for (size_t k = 0; i + 1 < level.size() && k < count; ++k) next.back()[k] += level[i + 1][k];
     }
     level = std::move(next);
   }
-  return level[0];
+  std::vector<typename T::Storage> result;
+  for (auto value : level[0]) result.push_back(T::Element::store(value));
+  return result;
 }
 
-bool same_bits(const float* a, const float* b, size_t count) { return std::memcmp(a, b, count * sizeof *a) == 0; }
+template <class Storage>
+bool same_bits(const Storage* a, const Storage* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof *a) == 0;
+}
 
 // The whole vector, and the same data in pieces of another size, by every collective that reduces.
+template <class T>
 std::string reduce_all_ways(tutti_comm_t* comm, int nranks, int rank, size_t block) {
+  constexpr tutti_datatype_t kType = T::kDatatype;
   size_t count = block * nranks;
-  std::vector<float> in = inputs_of(rank, count), out(count), want = expected(nranks, count);
+  auto in = inputs_of<T>(rank, count), out = decltype(in)(count), want = expected<T>(nranks, count);
   auto ok = [](tutti_status_t status) { return status == TUTTI_SUCCESS; };
-  if (!ok(tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr))) {
+  if (!ok(tutti_all_reduce(in.data(), out.data(), count, kType, TUTTI_SUM, comm, nullptr))) {
     return tutti_last_error(comm);
   }
   std::string wrong;
@@ -52,22 +76,29 @@ std::string reduce_all_ways(tutti_comm_t* comm, int nranks, int rank, size_t blo
   for (size_t at = 0; at < count;) {
     size_t piece = std::min<size_t>(count - at, at % 3 == 0 ? 7 : 5000);
     out[at] = 0;
-    if (!ok(tutti_all_reduce(&in[at], &out[at], piece, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr))) {
+    if (!ok(tutti_all_reduce(&in[at], &out[at], piece, kType, TUTTI_SUM, comm, nullptr))) {
       return tutti_last_error(comm);
     }
     at += piece;
   }
   if (!same_bits(out.data(), want.data(), count)) wrong += fmt::format("pieces of {} differ; ", count);
-  if (!ok(tutti_reduce_scatter(in.data(), out.data(), block, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr))) {
+  if (!ok(tutti_reduce_scatter(in.data(), out.data(), block, kType, TUTTI_SUM, comm, nullptr))) {
     return tutti_last_error(comm);
   }
   if (!same_bits(out.data(), &want[block * rank], block)) wrong += fmt::format("reduce_scatter of {} differs; ", block);
   int root = nranks - 1;
-  if (!ok(tutti_reduce(in.data(), in.data(), count, TUTTI_FLOAT32, TUTTI_SUM, root, comm, nullptr))) {
+  if (!ok(tutti_reduce(in.data(), in.data(), count, kType, TUTTI_SUM, root, comm, nullptr))) {
     return tutti_last_error(comm);
   }
   if (rank == root && !same_bits(in.data(), want.data(), count)) wrong += fmt::format("reduce of {} differs; ", count);
   return wrong;
+}
+
+template <class T>
+std::string reduce_in_two_sizes(tutti_comm_t* comm, int nranks, int rank) {
+  constexpr size_t kLarge = sizeof(typename T::Storage) == 4 ? 9001 : 1501;
+  std::string wrong = reduce_all_ways<T>(comm, nranks, rank, 3) + reduce_all_ways<T>(comm, nranks, rank, kLarge);
+  return wrong.empty() ? "" : fmt::format("type {}: {}", static_cast<int>(T::kDatatype), wrong);
 }
 
 }  // namespace
@@ -83,7 +114,11 @@ TEST_CASE("deterministic sums have the same bits by every algorithm, transport, 
         INFO(nranks << " ranks, algorithm \"" << algorithm << "\", " << transport);
         Options options = {{"deterministic", "1"}, {"algorithm", algorithm}, {"transport", transport}};
         auto wrong = with_ranks(nranks, options, [&](tutti_comm_t* comm, int rank) -> std::string {
-          return reduce_all_ways(comm, nranks, rank, 3) + reduce_all_ways(comm, nranks, rank, 9001);
+          return reduce_in_two_sizes<Float32>(comm, nranks, rank) +
+                 reduce_in_two_sizes<Type<ops::Float16, TUTTI_FLOAT16>>(comm, nranks, rank) +
+                 reduce_in_two_sizes<Type<ops::Bfloat16, TUTTI_BFLOAT16>>(comm, nranks, rank) +
+                 reduce_in_two_sizes<Type<ops::Float8E4m3, TUTTI_FLOAT8_E4M3>>(comm, nranks, rank) +
+                 reduce_in_two_sizes<Type<ops::Float8E5m2, TUTTI_FLOAT8_E5M2>>(comm, nranks, rank);
         });
         for (const std::string& sentence : wrong) CHECK(sentence == "");
       }
@@ -91,9 +126,18 @@ TEST_CASE("deterministic sums have the same bits by every algorithm, transport, 
   }
 }
 
+TEST_CASE("deterministic sums keep their bits beyond the number of ranks that can all be linked to each other") {
+  constexpr int kRanks = 131;
+  auto wrong = with_ranks(kRanks, {{"deterministic", "1"}, {"slot_bytes", "4096"}}, [](tutti_comm_t* comm, int rank) {
+    return reduce_all_ways<Float32>(comm, kRanks, rank, 40) +
+           reduce_all_ways<Type<ops::Float16, TUTTI_FLOAT16>>(comm, kRanks, rank, 40);
+  });
+  for (const std::string& sentence : wrong) CHECK(sentence == "");
+}
+
 TEST_CASE("an algorithm that cannot keep the order is refused when results must be deterministic") {
   auto said = with_ranks(3, {{"deterministic", "1"}, {"algorithm", "ring"}}, [](tutti_comm_t* comm, int rank) {
-    return reduce_all_ways(comm, 3, rank, 10);
+    return reduce_all_ways<Float32>(comm, 3, rank, 10);
   });
   for (const std::string& sentence : said) CHECK_THAT(sentence, Catch::Matchers::Contains("rank order"));
 }

@@ -1,6 +1,8 @@
 // Calls that are made in a group.
 #include <catch2/catch.hpp>
 
+#include <latch>
+
 #include "core/ranks.h"
 #include "fmt/format.h"
 
@@ -166,6 +168,35 @@ TEST_CASE("a communicator is not destroyed while an open group has calls of it")
     if (tutti_comm_finalize(comm) != TUTTI_INVALID_USAGE) return "finalized";
     if (tutti_comm_destroy(comm) != TUTTI_INVALID_USAGE) return "destroyed";
     return tutti_group_end() == TUTTI_SUCCESS && value == 2 ? "" : error_of(comm);
+  }));
+}
+
+// Rank 1 makes its call of the first communicator before that fails, rank 0 afterwards.
+TEST_CASE("a communicator that has failed keeps none of the others of a group from their calls") {
+  std::latch called(1), failed(1);
+  check_all(with_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    tutti_comm_t* first = nullptr;
+    if (tutti_comm_dup(comm, &first, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    int32_t lost = 1, sum = 1;
+    tutti_group_begin();
+    if (rank == 0) {
+      called.wait();
+      tutti_comm_abort(first);
+      failed.count_down();
+    }
+    tutti_status_t made = tutti_all_reduce(&lost, &lost, 1, TUTTI_INT32, TUTTI_SUM, first, nullptr);
+    tutti_all_reduce(&sum, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr);
+    if (rank == 1) {
+      called.count_down();
+      failed.wait();
+    }
+    tutti_status_t ended = tutti_group_end();
+    std::string wrong;
+    if (made != (rank == 0 ? TUTTI_ABORTED : TUTTI_SUCCESS)) wrong += "the call was not as expected; ";
+    if (ended != TUTTI_ABORTED) wrong += "the group's end tells nothing; ";
+    if (sum != 2) wrong += fmt::format("the other call was not made: {}", tutti_last_error(comm));
+    tutti_comm_destroy(first);
+    return wrong;
   }));
 }
 

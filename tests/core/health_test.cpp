@@ -61,7 +61,7 @@ TEST_CASE("a rank that does not call is named when the deadline passes") {
     CHECK(contains(sentence, "did not finish within 300 ms"));
   }
   CHECK((contains(said[0], "waits for rank 2") || contains(said[1], "waits for rank 2")));
-  CHECK((contains(said[0], "no call yet") || contains(said[1], "no call yet")));
+  CHECK((contains(said[0], "no collective yet") || contains(said[1], "no collective yet")));
 }
 
 TEST_CASE("a request that nobody waits for fails at its deadline too") {

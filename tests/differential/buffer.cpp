@@ -31,7 +31,9 @@ Buffer::Buffer(Memory memory, size_t size_bytes, size_t alignment_bytes, Random&
     : memory_(memory), data_at_(kGuardBytes + (random.one_in(2) ? 0 : random.below(kLineBytes / alignment_bytes)) *
                                                   alignment_bytes),
       size_(data_at_ + size_bytes + kGuardBytes),
-      base_(static_cast<std::byte*>(allocated(memory, size_))) {
+      base_(static_cast<std::byte*>(allocated(memory, size_))) {}
+
+void Buffer::fill(Random& random) {
   for (size_t at = 0; at < size_; at += sizeof(uint64_t)) {
     uint64_t bytes = random.next();
     std::memcpy(base_ + at, &bytes, std::min(sizeof bytes, size_ - at));

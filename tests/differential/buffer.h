@@ -10,7 +10,6 @@ namespace differential {
 
 enum class Memory { kMalloc, kTutti };
 
-// Full of random bytes.
 class Buffer {
  public:
   // `size_bytes` at an address that is a multiple of `alignment_bytes` and of no more, mostly.
@@ -19,6 +18,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  // With random bytes, the guards too.
+  void fill(Random& random);
   Memory memory() const { return memory_; }
   // What the call is given.
   std::byte* data() { return base_ + data_at_; }

@@ -4,8 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-
-#include "random.h"
+#include <bit>
 
 namespace differential {
 namespace {
@@ -51,18 +50,41 @@ std::vector<uint64_t> draw_counts(Random& random, const Call& call, uint64_t ran
   return counts;
 }
 
-// Asked for by name they refuse blocks whose counts not every rank knows.
-bool is_refused(const Collective& collective, const Job& job) {
-  return job.algorithm == "binomial_tree" && (collective.id == TUTTI_GATHER_V || collective.id == TUTTI_SCATTER_V);
+// Whether the algorithm that is asked for by name refuses the call: blocks whose counts not every rank knows, or an
+// operation whose order matters (the table in docs/plans.md).
+bool is_refused(const Call& call, const Job& job) {
+  tutti_collective_t collective = call.collective->id;
+  if (job.algorithm == "binomial_tree") return collective == TUTTI_GATHER_V || collective == TUTTI_SCATTER_V;
+  if (call.operation->commutes) return false;
+  bool is_power_of_two = std::has_single_bit(static_cast<unsigned>(job.ranks));
+  switch (collective) {
+    case TUTTI_ALL_REDUCE:
+      return job.algorithm == "ring" || job.algorithm == "double_binary_tree" ||
+             (job.algorithm == "recursive_doubling" && !is_power_of_two);
+    case TUTTI_REDUCE: return job.algorithm == "chain";
+    case TUTTI_REDUCE_SCATTER:
+    case TUTTI_REDUCE_SCATTER_V: return job.algorithm == "ring";
+    default: return false;
+  }
 }
 
-Call draw_call(Random& random, const Job& job) {
+// What calls have alike that a group joins. `of_vectors`: of a collective whose calls it does join.
+Call draw_kind(Random& random, const Job& job, bool of_vectors) {
   Call call;
-  do call.collective = &random.one_of(collectives());
-  while (is_refused(*call.collective, job));
-  call.datatype = &random.one_of(datatypes());
-  call.operation = &random.one_of(operations());
+  do {
+    do call.collective = &random.one_of(collectives());
+    while (of_vectors && !call.collective->is_vector);
+    call.datatype = &random.one_of(datatypes());
+    do call.operation = &random.one_of(operations());
+    while (!call.operation->is_for(*call.datatype));
+  } while (is_refused(call, job));
   call.root = static_cast<int>(random.below(static_cast<uint64_t>(job.ranks)));
+  return call;
+}
+
+Call draw_of_kind(Random& random, const Call& kind, const Job& job) {
+  Call call = kind;
+  call.communicator = random.one_in(2) ? 0 : random.below(kCommunicators);
   call.in_place = random.one_of({InPlace::kNowhere, InPlace::kEverywhere, InPlace::kOnSomeRanks});
   call.exact = random.one_in(2);
   call.seed = random.next();
@@ -74,15 +96,31 @@ Call draw_call(Random& random, const Job& job) {
 
 }  // namespace
 
-std::vector<Call> draw_case(uint64_t seed, uint64_t number, const Job& job) {
+Case draw_case(uint64_t seed, uint64_t number, const Job& job) {
   Random random{seed, number, static_cast<uint64_t>(job.ranks)};
-  std::vector<Call> calls(random.one_in(2) ? 1 : 2 + random.below(5));
-  for (Call& call : calls) call = draw_call(random, job);
-  return calls;
+  Case drawn{.is_group = random.one_in(4), .rounds = random.one_in(4) ? 2 + static_cast<int>(random.below(3)) : 1};
+  size_t calls = random.one_in(2) ? 1 : 2 + random.below(5);
+  if (drawn.is_group) calls = 1 + random.below(12);
+  bool of_vectors = drawn.is_group && random.one_in(2);
+  Call kind;
+  for (size_t i = 0; i < calls; ++i) {
+    bool is_as_before = drawn.is_group && i > 0 && !random.one_in(4);
+    if (!is_as_before) kind = draw_kind(random, job, of_vectors);
+    drawn.calls.push_back(draw_of_kind(random, kind, job));
+  }
+  return drawn;
+}
+
+Call draw_call(Random& random, const Job& job) { return draw_of_kind(random, draw_kind(random, job, false), job); }
+
+const char* place_text(size_t communicator) {
+  constexpr std::array<const char*, kCommunicators> kOn = {"", ", on a duplicate", ", on ranks in reverse order"};
+  return kOn[communicator];
 }
 
 std::string described(const Call& call) {
-  if (call.collective->id == TUTTI_BARRIER) return call.collective->name;
+  const char* where = place_text(call.communicator);
+  if (call.collective->id == TUTTI_BARRIER) return fmt::format("{}{}", call.collective->name, where);
   std::string text = fmt::format("{} {}", call.collective->name, call.datatype->name);
   if (call.collective->reduces) text += fmt::format(" {}", call.operation->name);
   text += call.collective->has_counts ? fmt::format(" counts {}", fmt::join(call.counts, " "))
@@ -91,7 +129,7 @@ std::string described(const Call& call) {
   if (call.reduces_floats()) text += call.exact ? ", values that do not round" : ", values that round";
   if (call.in_place == InPlace::kEverywhere) text += ", in place";
   if (call.in_place == InPlace::kOnSomeRanks) text += ", in place on some ranks";
-  return text;
+  return text + where;
 }
 
 }  // namespace differential

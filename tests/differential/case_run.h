@@ -10,46 +10,60 @@
 
 #include "local_call.h"
 #include "random.h"
+#include "report.h"
 
 namespace differential {
 
 class CaseRun {
  public:
-  // Every rank makes and runs the same ones. `comm` stays the caller's.
-  CaseRun(uint64_t seed, uint64_t number, const Job& job, tutti_comm_t* comm);
+  // Every rank makes and runs the same ones. The communicators stay the caller's.
+  CaseRun(uint64_t seed, uint64_t number, const Jobs& jobs);
 
   // How many differences this rank has found; each is a line on standard error that says how to see it again. Blocks. A
   // call that fails ends the whole job.
   int run();
-  size_t calls() const { return calls_.size(); }
+  // How many run() makes.
+  size_t calls() const { return calls_.size() * static_cast<size_t>(rounds_); }
+  size_t messages() const { return 0; }
   // A line about this case on this rank, with the command that runs it again.
-  std::string described(const std::string& what) const;
+  std::string line(const std::string& what) const { return report_.line(what); }
 
  private:
-  // How this rank waits for the calls of the case. Ranks need not do alike.
-  enum class Waiting { kBlocking, kWait, kWaitAll, kWaitAny, kTest, kLastIsBlocking };
+  // How this rank makes and waits for the calls of a round. Ranks need not do alike, but for groups.
+  enum class Way { kBlocking, kWait, kWaitAll, kWaitAny, kTest, kLastIsBlocking, kGroup };
 
-  void run_each();
+  void run_round();
+  Way drawn_way();
+  // In case_run_ways.cpp: makes all calls and finishes each when it is complete.
+  void make_calls();
+  void make_group();
+  void run_one(size_t index);
   void start_all(size_t count);
   void wait_each();
   void wait_for_any();
   void test_until_done();
-  void finish(size_t index);
-  void compare_between_ranks();
   void delay(size_t index);
+  void finish(size_t index);
+
+  const Job& job_of(size_t index) const { return jobs_[calls_[index]->call.communicator]; }
+  tutti_comm_t* comm_of(size_t index) const { return job_of(index).comm; }
+  void compare_between_ranks();
   void require_success(tutti_status_t status, size_t index);
   void report(size_t index, const std::string& difference);
-  static const char* name_of(Waiting waiting);
+  std::string described(size_t index) const;
+  static const char* name_of(Way way);
 
-  uint64_t seed_;
-  uint64_t number_;
-  const Job& job_;
-  tutti_comm_t* comm_;
+  const Jobs& jobs_;
+  Report report_;
+  Random shared_;  // the same numbers on all ranks
   Random own_;
-  Waiting waiting_;
+  bool is_group_ = false;
+  bool prepares_ = false;  // this rank: what it starts without waiting is then a prepared call
+  int rounds_ = 1;
+  int round_ = 0;
+  Way way_ = Way::kBlocking;  // of this round
   std::vector<std::unique_ptr<LocalCall>> calls_;
   std::vector<tutti_request_t*> requests_;
-  int differences_ = 0;
 };
 
 }  // namespace differential

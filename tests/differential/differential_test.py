@@ -1,4 +1,4 @@
-"""The collectives of tutti beside those of Open MPI, on the same data: against_mpi under mpirun, over numbers of ranks,
+"""The calls of tutti beside those of Open MPI, on the same data: against_mpi under mpirun, over numbers of ranks,
 transports, algorithms and tunings that are drawn from a seed.
 
 Without options a short run that is always the same. --seconds N runs N seconds of what --seed S (default: a new one)
@@ -24,7 +24,7 @@ TUNINGS = ({}, {}, {"TUTTI_CHANNELS": "3"}, SMALL_PIECES)
 CASES = 10 if job.SANITIZED else 40  # of each job of the short run
 JOB_SECONDS = 10
 
-SUMMARY = re.compile(r"^seed \d+: (\d+) cases with (\d+) calls on \d+ ranks, (\d+) differences\n$")
+SUMMARY = re.compile(r"^seed \d+: (\d+) cases with (\d+) calls and (\d+) messages on \d+ ranks, (\d+) differences\n$")
 
 
 def parsed():
@@ -61,7 +61,7 @@ class Differential(job.JobTest):
         if job.SANITIZED:
             self.environment["ASAN_OPTIONS"] = "detect_leaks=0"  # Open MPI keeps memory to its end
         self.draw = random.Random(OPTIONS.seed)
-        self.cases = self.calls = self.differences = self.jobs = 0
+        self.cases = self.calls = self.messages = self.differences = self.jobs = 0
 
     def run_job(self, ranks, transport, *bound):
         """One job of cases until `bound`; counts them."""
@@ -78,7 +78,8 @@ class Differential(job.JobTest):
         summary = SUMMARY.match(done.out)
         if summary:
             self.cases, self.calls = self.cases + int(summary[1]), self.calls + int(summary[2])
-        self.differences += int(summary[3]) if summary else len(different)
+            self.messages += int(summary[3])
+        self.differences += int(summary[4]) if summary else len(different)
         self.jobs += 1
         if OPTIONS.seconds is not None:
             text = " ".join(f"{name}={value}" for name, value in variables.items())
@@ -102,7 +103,7 @@ class Differential(job.JobTest):
             seconds = min(JOB_SECONDS, end - job.now())
             self.run_job(self.draw.choice(RANKS), self.draw.choice(TRANSPORTS), "--seconds", f"{seconds:.1f}")
         print(f"seed {OPTIONS.seed}: {self.jobs} jobs, {self.cases} cases, {self.calls} calls, "
-              f"{self.differences} differences", flush=True)
+              f"{self.messages} messages, {self.differences} differences", flush=True)
 
 
 if __name__ == "__main__":

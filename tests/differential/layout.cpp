@@ -56,7 +56,9 @@ void lay_out_blocks(Layout& layout, const Call& call, const Job& job, Random& ow
     case TUTTI_ALL_TO_ALL: layout.send = all, layout.recv = all; break;
     case TUTTI_GATHER: layout.send = one, layout.recv = is_root ? all : none; break;
     case TUTTI_SCATTER: layout.send = is_root ? all : none, layout.recv = one; break;
-    case TUTTI_BARRIER: break;
+    case TUTTI_BARRIER:
+    case TUTTI_SEND:
+    case TUTTI_RECV: break;
     case TUTTI_ALL_GATHER_V:
       layout.send = packed({call.counts[rank]}), layout.recv = scattered(call.counts, own);
       break;

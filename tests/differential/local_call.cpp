@@ -9,23 +9,23 @@
 namespace differential {
 namespace {
 
+// Factors of contributions are less than 2 to the power of this.
+constexpr int kFactorBits = 2;
+
 // x in +- 2^least .. 2^(most + 1).
 struct Exponents {
   int least;
   int most;
 };
 
-// Such that nothing overflows or loses bits to underflow in what combines them: float32, the type itself where it is
-// wider, and the type itself where an algorithm passes partial results on.
-Exponents exponents_of(const Call& call, const Job& job) {
+// Such that nothing overflows or loses bits to underflow in what combines them: float32, or the type itself where it is
+// wider.
+Exponents exponents_of(const Call& call) {
   constexpr int kMost = 14;
   FloatFormat format = call.datatype->format;
   bool is_product = call.operation->id == TUTTI_PROD;
-  int most = std::min(kMost, format.bias() - 1);
-  if (job.passes_partial && call.datatype->is_narrow() && !call.operation->selects()) {
-    most = is_product ? std::max(format.bias() / job.ranks - 1, 0) : most - 4;
-    return {-most, most};
-  }
+  int most = std::min(kMost, format.largest_exponent() - 1);
+  if (call.operation->multiplies()) most -= kFactorBits;
   // Also subnormal numbers of the formats that have few exponents; their products would be too small for float32.
   return {is_product ? -most : 1 - most - format.mantissa_bits, most};
 }
@@ -48,10 +48,17 @@ double drawn_exact(Random& own, const Call& call, int ranks) {
   return own.one_in(2) ? -magnitude : magnitude;
 }
 
+// Of integers any bits.
+uint64_t drawn_factor(Random& own, const Call& call) {
+  if (!call.reduces_floats()) return own.next();
+  double size = call.exact ? 2.0 : own.one_of({0.75, 1.25, 1.5, 3.0});
+  return encoded(own.one_in(2) ? -size : size, call.datatype->format);
+}
+
 // Random bytes are integers and things to copy already.
 void fill_with_floats(LocalCall& local, const Job& job, Random& own) {
   const Datatype& type = *local.call.datatype;
-  Exponents exponents = exponents_of(local.call, job);
+  Exponents exponents = exponents_of(local.call);
   const Blocks& blocks = local.layout.send;
   for (size_t b = 0; b < blocks.counts.size(); ++b) {
     std::byte* to = local.send() + blocks.displacements[b] * type.size;
@@ -81,11 +88,13 @@ std::byte* LocalCall::recv() {
 
 size_t LocalCall::recv_begin() { return recv_holder()->data_at() + layout.recv_at * call.datatype->size; }
 
-std::unique_ptr<LocalCall> prepared(const Call& call, const Job& job) {
+std::unique_ptr<LocalCall> local_part(const Call& call, const Job& job) {
   Random own{call.seed, static_cast<uint64_t>(job.rank)};
   auto local = std::make_unique<LocalCall>();
   local->call = call;
   local->layout = layout_of(call, job, own);
+  local->op = call.operation->id;
+  local->factor = drawn_factor(own, call);
   auto memory_for = [&](uint64_t elements) -> std::unique_ptr<Buffer> {
     // Also of what is not used: the call must leave it alone.
     if (elements == 0 && own.one_in(2)) return nullptr;
@@ -98,10 +107,17 @@ std::unique_ptr<LocalCall> prepared(const Call& call, const Job& job) {
     local->send_memory = memory_for(local->layout.send.extent());
     local->recv_memory = memory_for(local->layout.recv.extent());
   }
-  if (call.reduces_floats()) fill_with_floats(*local, job, own);
-  local->send_wanted = bytes_of(local->send_memory.get());
-  local->recv_wanted = bytes_of(local->recv_memory.get());
   return local;
+}
+
+void fill(LocalCall& local, const Job& job, int round) {
+  Random own{local.call.seed, static_cast<uint64_t>(job.rank), static_cast<uint64_t>(round)};
+  if (local.send_memory != nullptr) local.send_memory->fill(own);
+  if (local.recv_memory != nullptr) local.recv_memory->fill(own);
+  if (local.call.reduces_floats()) fill_with_floats(local, job, own);
+  local.send_wanted = bytes_of(local.send_memory.get());
+  local.recv_wanted = bytes_of(local.recv_memory.get());
+  local.recv_allowed.clear();
 }
 
 std::string described(const LocalCall& local) {

@@ -25,6 +25,10 @@ struct LocalCall {
   std::unique_ptr<Buffer> send_memory;  // null: NULL is passed
   std::unique_ptr<Buffer> recv_memory;  // null: NULL is passed, or in place, where both are in send_memory
 
+  tutti_op_t op = kOwn;                 // of an own operation: while it exists
+  uint64_t factor = 0;                  // the bits of what the operation multiplies this rank's contribution by
+  tutti_prepared_t* prepared = nullptr; // null: it is started without
+
   // All bytes of the memory afterwards, with the guards; of results that may differ, any.
   std::vector<std::byte> send_wanted;
   std::vector<std::byte> recv_wanted;
@@ -43,8 +47,11 @@ struct LocalCall {
   std::vector<std::byte>& wanted() { return layout.in_place ? send_wanted : recv_wanted; }
 };
 
-// Draws this rank's part and fills its buffers.
-std::unique_ptr<LocalCall> prepared(const Call& call, const Job& job);
+// Draws this rank's part, without data.
+std::unique_ptr<LocalCall> local_part(const Call& call, const Job& job);
+
+// Fills the buffers with what is this rank's in that round, and forgets what was wanted before.
+void fill(LocalCall& local, const Job& job, int round);
 
 // "in place in tutti_mem_alloc memory at 192".
 std::string described(const LocalCall& local);

@@ -1,4 +1,4 @@
-// A rank that runs collectives of MPI and of tutti on the same data and compares. Open MPI's mpirun starts it.
+// A rank that makes calls of MPI and of tutti on the same data and compares. Open MPI's mpirun starts it.
 //
 //   against_mpi --seed S [--cases N] [--seconds T]   cases 0, 1, 2, ... until N were run or T seconds are over
 //   against_mpi --seed S --case K                    case K only
@@ -10,6 +10,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include <utility>
 
 #include "case_run.h"
+#include "exchange_run.h"
 
 namespace differential {
 namespace {
@@ -77,11 +79,11 @@ Options parsed(int count, char** arguments) {
   return options;
 }
 
-Job job_of(tutti_comm_t* comm) {
-  Job job;
+Job job_of(tutti_comm_t* comm, MPI_Comm mpi) {
+  Job job{.comm = comm, .mpi = mpi};
   int ranks = 0, rank = -1;
-  MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
-  MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
+  MPI_Comm_size(mpi, &job.ranks);
+  MPI_Comm_rank(mpi, &job.rank);
   tutti_comm_size(comm, &ranks);
   tutti_comm_rank(comm, &rank);
   if (ranks != job.ranks || rank != job.rank) {
@@ -89,8 +91,22 @@ Job job_of(tutti_comm_t* comm) {
   }
   const char* algorithm = std::getenv("TUTTI_ALGORITHM");
   job.algorithm = algorithm == nullptr ? "" : algorithm;
-  job.passes_partial = !job.algorithm.empty() && !job.algorithm.starts_with("direct");
   return job;
+}
+
+// In the order of Jobs.
+Jobs joined() {
+  std::array<tutti_comm_t*, kCommunicators> comms = {};
+  std::array<MPI_Comm, kCommunicators> mpi = {MPI_COMM_WORLD};
+  if (tutti_comm_init_from_environment(&comms[0], nullptr) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
+  Job first = job_of(comms[0], mpi[0]);
+  MPI_Comm_dup(mpi[0], &mpi[1]);
+  MPI_Comm_split(mpi[0], 0, -first.rank, &mpi[2]);
+  if (tutti_comm_dup(comms[0], &comms[1], nullptr) != TUTTI_SUCCESS ||
+      tutti_comm_split(comms[0], 0, -first.rank, &comms[2], nullptr) != TUTTI_SUCCESS) {
+    refuse(tutti_last_error(comms[0]));
+  }
+  return {first, job_of(comms[1], mpi[1]), job_of(comms[2], mpi[2])};
 }
 
 // Rank 0's clock and all ranks' differences say for all whether to go on.
@@ -101,22 +117,40 @@ bool goes_on(double ends_at, int differences) {
   return one_stops == 0 && is_over == 0;
 }
 
-// Returns how many differences there are on all ranks.
-int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
-  uint64_t cases = 0, calls = 0;
+// What was run.
+struct Totals {
+  uint64_t cases = 0;
+  uint64_t calls = 0;
+  uint64_t messages = 0;
   int differences = 0;
+};
+
+template <class Run>
+void run_case(Run&& run, Totals& totals) {
+  watch(run.line("the case does not end"));
+  ++totals.cases;
+  totals.calls += run.calls();
+  totals.messages += run.messages();
+  totals.differences += run.run();
+}
+
+// Returns how many differences there are on all ranks.
+int run_cases(const Options& options, const Jobs& jobs) {
+  Totals totals;
   double ends_at = MPI_Wtime() + options.seconds;
-  while (cases < options.cases && goes_on(ends_at, differences)) {
-    CaseRun run(options.seed, options.first + cases++, job, comm);
-    watch(run.described("the case does not end"));
-    calls += run.calls();
-    differences += run.run();
+  while (totals.cases < options.cases && goes_on(ends_at, totals.differences)) {
+    uint64_t number = options.first + totals.cases;
+    if (Random{number, options.seed}.one_in(3)) {
+      run_case(ExchangeRun(options.seed, number, jobs), totals);
+    } else {
+      run_case(CaseRun(options.seed, number, jobs), totals);
+    }
   }
   int of_all = 0;
-  MPI_Allreduce(&differences, &of_all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  if (job.rank == 0) {
-    fmt::print("seed {}: {} cases with {} calls on {} ranks, {} differences\n", options.seed, cases, calls, job.ranks,
-               of_all);
+  MPI_Allreduce(&totals.differences, &of_all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (jobs[0].rank == 0) {
+    fmt::print("seed {}: {} cases with {} calls and {} messages on {} ranks, {} differences\n", options.seed,
+               totals.cases, totals.calls, totals.messages, jobs[0].ranks, of_all);
   }
   return of_all;
 }
@@ -124,12 +158,12 @@ int run_cases(const Options& options, const Job& job, tutti_comm_t* comm) {
 int run(int count, char** arguments) {
   Options options = parsed(count, arguments);
   watch("DIFFERENT: tutti does not join the ranks that MPI has\n");
-  tutti_comm_t* comm = nullptr;
-  if (tutti_comm_init_from_environment(&comm, nullptr) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
-  Job job = job_of(comm);
-  int differences = run_cases(options, job, comm);
-  watch("DIFFERENT: the communicator of tutti is not destroyed\n");
-  if (tutti_comm_destroy(comm) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
+  Jobs jobs = joined();
+  int differences = run_cases(options, jobs);
+  watch("DIFFERENT: the communicators of tutti are not destroyed\n");
+  for (const Job& job : jobs) {
+    if (tutti_comm_destroy(job.comm) != TUTTI_SUCCESS) refuse(tutti_last_error(nullptr));
+  }
   return differences == 0 ? 0 : 1;
 }
 

@@ -32,12 +32,22 @@ void divide_all(std::byte* elements, uint64_t count, const Datatype& type, int r
   }
 }
 
+void multiply_all(std::vector<std::byte>& elements, size_t size, uint64_t factor) {
+  for (size_t at = 0; at < elements.size(); at += size) {
+    uint64_t value = 0;
+    std::memcpy(&value, elements.data() + at, size);
+    value *= factor;
+    std::memcpy(elements.data() + at, &value, size);
+  }
+}
+
 // MPI stores straight into the picture of the memory that is wanted.
 void ask_for_bytes(LocalCall& local, const Job& job) {
   const Call& call = local.call;
   const Datatype& type = *call.datatype;
   std::vector<std::byte> sent;
   if (local.send_memory != nullptr) sent.assign(local.send(), local.send() + local.layout.send.extent() * type.size);
+  if (call.collective->reduces && call.operation->multiplies()) multiply_all(sent, type.size, local.factor);
   std::byte* recv = local.recv_holder() == nullptr ? nullptr : local.wanted().data() + local.recv_begin();
   // Of a sum of signed integers that wraps around, MPI says nothing; unsigned ones have the same bits.
   MPI_Datatype moved = call.operation->selects() && call.collective->reduces ? type.mpi : mpi_unsigned(type.size);
@@ -48,7 +58,15 @@ void ask_for_bytes(LocalCall& local, const Job& job) {
 
 // ---- Floats ----
 
-// MPI's result in T of what `value_of` makes of each element that is sent, in doubles.
+// This rank's contribution for an element that is sent.
+double contribution(double value, const LocalCall& local) {
+  if (!local.call.operation->multiplies()) return value;
+  FloatFormat format = local.call.datatype->format;
+  // Of two floats the product is exact in doubles, that of doubles is rounded here.
+  return rounded(value * decoded(local.factor, format), format);
+}
+
+// MPI's result in T of what `value_of` makes of each contribution, in doubles.
 template <class T, class ValueOf>
 std::vector<double> reduced(LocalCall& local, const Job& job, MPI_Datatype mpi, ValueOf value_of) {
   const Datatype& type = *local.call.datatype;
@@ -56,26 +74,24 @@ std::vector<double> reduced(LocalCall& local, const Job& job, MPI_Datatype mpi, 
   for (size_t i = 0; i < sent.size(); ++i) {
     uint64_t bits = 0;
     std::memcpy(&bits, local.send() + i * type.size, type.size);
-    sent[i] = static_cast<T>(value_of(decoded(bits, type.format)));
+    sent[i] = static_cast<T>(value_of(contribution(decoded(bits, type.format), local)));
   }
   std::vector<T> received(local.layout.recv.extent());
   run_mpi(local.call, local.layout, job, sent.data(), received.data(), mpi, local.call.operation->mpi);
   return {received.begin(), received.end()};
 }
 
-// Higham, Accuracy and Stability of Numerical Algorithms, lemma 3.1: n roundings, each by a factor of at most 1 + u,
-// change a value by a factor of at most 1 + gamma.
-double gamma(int n, double unit_roundoff) { return n * unit_roundoff / (1 - n * unit_roundoff); }
+// How far n roundings change a value at most, as a part of it; each is by a factor of at most 1 + u (Higham, Accuracy
+// and Stability of Numerical Algorithms, section 3.1).
+double growth(int n, double unit_roundoff) { return std::expm1(n * std::log1p(unit_roundoff)); }
 
 // How far tutti's accumulator and MPI's result may be from each other, as a part of the sum or product of the absolute
 // values. In whatever order n values are combined, each takes part in n - 1 operations; an average divides once more.
 double relative_error(const Datatype& type, const Job& job) {
   double accumulator = type.size < sizeof(double) ? kSingle.unit_roundoff() : kDouble.unit_roundoff();
   double mpi = type.size == sizeof(float) ? kSingle.unit_roundoff() : kDouble.unit_roundoff();
-  // Each partial result is rounded to the accumulator's type and then to the datatype.
-  if (type.is_narrow() && job.passes_partial) accumulator += 2 * type.format.unit_roundoff();
   constexpr double kOfMagnitude = 1e-12;  // the magnitude itself is rounded too
-  return (gamma(job.ranks, accumulator) + gamma(job.ranks, mpi)) * (1 + kOfMagnitude);
+  return (growth(job.ranks, accumulator) + growth(job.ranks, mpi)) * (1 + kOfMagnitude);
 }
 
 // The accumulator is rounded to the datatype once. Rounding keeps the order of numbers: where the accumulator lies
@@ -122,7 +138,7 @@ void ask_mpi(LocalCall& local, const Job& job) {
 bool has_bits_of_rank_0(LocalCall& local, const Job& job) {
   std::vector<std::byte> first(local.call.count * local.call.datatype->size);
   if (job.rank == 0 && !first.empty()) std::memcpy(first.data(), local.recv(), first.size());
-  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_BYTE, 0, MPI_COMM_WORLD);
+  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_BYTE, 0, job.mpi);
   return first.empty() || std::memcmp(first.data(), local.recv(), first.size()) == 0;
 }
 

@@ -29,7 +29,62 @@ class Arrays {
 // Of the block that a rank sends or receives alone.
 uint64_t only_count(const Blocks& blocks) { return blocks.counts.empty() ? 0 : blocks.counts.front(); }
 
+tutti_status_t make_operation(LocalCall& local, tutti_comm_t* comm) {
+  const Operation& operation = *local.call.operation;
+  if (operation.multiplies()) {
+    return tutti_op_create_pre_mul_sum(&local.op, &local.factor, local.call.datatype->id, comm);
+  }
+  return tutti_op_create(&local.op, operation.function, operation.commutes, &local.call, comm);
+}
+
+tutti_call_t in_full(LocalCall& local, const Arrays& in, const Arrays& out) {
+  const Call& call = local.call;
+  const Blocks &in_blocks = local.layout.send, &out_blocks = local.layout.recv;
+  tutti_call_t full = {};
+  full.struct_size = sizeof full;
+  full.collective = call.collective->id;
+  full.datatype = call.datatype->id;
+  full.op = local.op;
+  full.root = call.root;
+  full.send_buffer = local.send();
+  full.recv_buffer = local.recv();
+  full.count = call.count;
+  switch (call.collective->id) {
+    case TUTTI_ALL_GATHER_V:
+    case TUTTI_GATHER_V:
+      full.count = only_count(in_blocks);
+      full.recv_counts = out.counts(), full.recv_displacements = out.displacements();
+      break;
+    case TUTTI_REDUCE_SCATTER_V: full.recv_counts = in.counts(); break;
+    case TUTTI_ALL_TO_ALL_V:
+      full.send_counts = in.counts(), full.send_displacements = in.displacements();
+      full.recv_counts = out.counts(), full.recv_displacements = out.displacements();
+      break;
+    case TUTTI_SCATTER_V:
+      full.count = only_count(out_blocks);
+      full.send_counts = in.counts(), full.send_displacements = in.displacements();
+      break;
+    default: break;
+  }
+  return full;
+}
+
 }  // namespace
+
+tutti_status_t set_up(LocalCall& local, tutti_comm_t* comm, bool prepares) {
+  bool has_own = local.call.collective->reduces && local.call.operation->id == kOwn;
+  tutti_status_t status = has_own ? make_operation(local, comm) : TUTTI_SUCCESS;
+  if (status != TUTTI_SUCCESS || !prepares) return status;
+  Arrays in(local.layout.send), out(local.layout.recv);
+  tutti_call_t call = in_full(local, in, out);
+  return tutti_prepare(comm, &call, &local.prepared);
+}
+
+tutti_status_t tear_down(LocalCall& local, tutti_comm_t* comm) {
+  tutti_status_t status = tutti_prepared_destroy(local.prepared);
+  if (status != TUTTI_SUCCESS || local.op == local.call.operation->id) return status;
+  return tutti_op_destroy(local.op, comm);
+}
 
 tutti_status_t run_blocking(LocalCall& local, tutti_comm_t* comm) {
   const Call& call = local.call;
@@ -37,7 +92,7 @@ tutti_status_t run_blocking(LocalCall& local, tutti_comm_t* comm) {
   void* to = local.recv();
   uint64_t count = call.count;
   tutti_datatype_t type = call.datatype->id;
-  tutti_op_t op = call.operation->id;
+  tutti_op_t op = local.op;
   int root = call.root;
   const Blocks &in_blocks = local.layout.send, &out_blocks = local.layout.recv;
   Arrays in(in_blocks), out(out_blocks);
@@ -64,41 +119,17 @@ tutti_status_t run_blocking(LocalCall& local, tutti_comm_t* comm) {
     case TUTTI_SCATTER_V:
       return tutti_scatter_v(from, in.counts(), in.displacements(), to, only_count(out_blocks), type, root, comm,
                              nullptr);
+    case TUTTI_SEND:
+    case TUTTI_RECV: break;
   }
   return TUTTI_INVALID_ARGUMENT;
 }
 
 tutti_status_t start(LocalCall& local, tutti_comm_t* comm, tutti_request_t** request) {
-  const Call& call = local.call;
-  const Blocks &in_blocks = local.layout.send, &out_blocks = local.layout.recv;
-  Arrays in(in_blocks), out(out_blocks);
-  tutti_call_t started = {};
-  started.struct_size = sizeof started;
-  started.collective = call.collective->id;
-  started.datatype = call.datatype->id;
-  started.op = call.operation->id;
-  started.root = call.root;
-  started.send_buffer = local.send();
-  started.recv_buffer = local.recv();
-  started.count = call.count;
-  switch (call.collective->id) {
-    case TUTTI_ALL_GATHER_V:
-    case TUTTI_GATHER_V:
-      started.count = only_count(in_blocks);
-      started.recv_counts = out.counts(), started.recv_displacements = out.displacements();
-      break;
-    case TUTTI_REDUCE_SCATTER_V: started.recv_counts = in.counts(); break;
-    case TUTTI_ALL_TO_ALL_V:
-      started.send_counts = in.counts(), started.send_displacements = in.displacements();
-      started.recv_counts = out.counts(), started.recv_displacements = out.displacements();
-      break;
-    case TUTTI_SCATTER_V:
-      started.count = only_count(out_blocks);
-      started.send_counts = in.counts(), started.send_displacements = in.displacements();
-      break;
-    default: break;
-  }
-  return tutti_start(comm, &started, request);
+  if (local.prepared != nullptr) return tutti_start_prepared(local.prepared, request);
+  Arrays in(local.layout.send), out(local.layout.recv);
+  tutti_call_t call = in_full(local, in, out);
+  return tutti_start(comm, &call, request);
 }
 
 }  // namespace differential

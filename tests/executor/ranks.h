@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "executor/collective_run.h"
 #include "executor/lower.h"
+#include "plan/partial.h"
 
 namespace tutti::test {
 
@@ -89,7 +90,7 @@ class Rank {
   // Runs one call to its end, sleeping as a real rank does, but until the deadline: a lost wake-up is an error.
   Status run(const std::vector<Program>& programs, const Call& call, int timeout_ms = kPatienceMs) {
     Deadline deadline = Deadline::after_ms(timeout_ms);
-    run_.prepare(programs, call.shape->slice_bytes);
+    run_.prepare(programs);
     run_.start(programs, call, peers_);
     Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
     for (;;) {

@@ -76,6 +76,7 @@ static void store(void* buffer, size_t i, tutti_datatype_t type, double v) {
     case TUTTI_FLOAT32: ((float*)buffer)[i] = (float)v; break;
     case TUTTI_FLOAT64: ((double*)buffer)[i] = v; break;
     case TUTTI_BFLOAT16: ((uint16_t*)buffer)[i] = to_bfloat(v); break;
+    default: break; /* 8-bit floats are left to the tests beside an MPI */
   }
 }
 
@@ -91,8 +92,8 @@ static double load(const void* buffer, size_t i, tutti_datatype_t type) {
     case TUTTI_FLOAT32: return ((const float*)buffer)[i];
     case TUTTI_FLOAT64: return ((const double*)buffer)[i];
     case TUTTI_BFLOAT16: return from_bfloat(((const uint16_t*)buffer)[i]);
+    default: return 0;
   }
-  return 0;
 }
 
 static int is_float(tutti_datatype_t type) {
@@ -189,10 +190,8 @@ int main(int argc, char** argv) {
         }
       }
     }
-    if (getenv("TUTTI_ALGORITHM") == NULL) { /* the user's wish may round at each hop */
-      wrong += check_rounded_once(comm, nranks, TUTTI_FLOAT16, count);
-      wrong += check_rounded_once(comm, nranks, TUTTI_BFLOAT16, count);
-    }
+    wrong += check_rounded_once(comm, nranks, TUTTI_FLOAT16, count);
+    wrong += check_rounded_once(comm, nranks, TUTTI_BFLOAT16, count);
     free(in);
     free(out);
     tutti_mem_free(shared_in);

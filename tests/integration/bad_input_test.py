@@ -245,6 +245,17 @@ class PlanFile(job.JobTest):
         for end in self.run_plan(3, text, TUTTI_SLOTS="6"):
             self.assertEqual((end.status, end.err), (0, ""), end)
 
+    def test_whose_partial_results_have_no_room_in_a_slot_is_refused(self):
+        plan = self.plan(3, "ring")
+        plan["shape"]["slice_bytes"] = 4096
+        shared = self.by_hand(3, TUTTI_PLAN_FILE=self.file("plan.json", json.dumps(plan)), TUTTI_SLOT_BYTES="4096")
+        for datatype, status in (("float", 0), ("half", 1)):
+            ends = [self.ended(process) for process in self.ranks([*BENCH, "-d", datatype], 3, shared)]
+            self.assertEqual([end.status for end in ends], [status] * 3, ends)
+        # Who is refused first aborts the communicator for the others.
+        self.assertRegex("".join(end.err for end in ends), r"slices of 4096 bytes, of which partial results in float32 "
+                                                           r"take 8192; set TUTTI_SLOT_BYTES=8192 on all ranks")
+
     def test_together_with_what_it_overrules_is_refused(self):
         for end in self.run_plan(2, json.dumps(self.plan(2, "ring")), TUTTI_ALGORITHM="direct_one_shot"):
             self.assertEqual(end.status, 1, end)

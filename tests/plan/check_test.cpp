@@ -72,6 +72,11 @@ TEST_CASE("outputs that lack, repeat or do not finish a contribution are found b
   test::WrittenPlan plan = test::write_out("direct_one_shot", 3);
   for (int rank = 0; rank < 3; ++rank) plan.steps(rank).back().finish = false;
   REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
+  REQUIRE_THAT(reason, Catch::Matchers::Contains("stores a partial result into an output"));
+
+  plan = test::write_out("direct_one_shot", 1);
+  plan.steps(0).back().finish = false;
+  REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
   REQUIRE_THAT(reason, Catch::Matchers::Contains("was not finished"));
 
   plan = test::write_out("direct_one_shot", 3);
@@ -83,6 +88,35 @@ TEST_CASE("outputs that lack, repeat or do not finish a contribution are found b
   plan.steps(0).clear();
   REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
   REQUIRE_THAT(reason, Catch::Matchers::Contains("was never written"));
+}
+
+TEST_CASE("a partial result in an output is found, computed there or received") {
+  std::string reason;
+  test::WrittenPlan plan = test::write_out("ring", 3);
+  for (int rank = 0; rank < 3; ++rank) {  // of the chunk that the rank passes on, which its output gets later
+    for (Step& step : plan.steps(rank)) {
+      bool keeps = step.kind == StepKind::kReduce && step.destinations[0] == temp(0);
+      if (keeps) step.destinations.push_back(output(step.sources[1].index));
+    }
+  }
+  REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
+  CHECK_THAT(reason, Catch::Matchers::Contains("(reduce output[") || Catch::Matchers::Contains("(reduce temp[0]"));
+  CHECK_THAT(reason, Catch::Matchers::Contains("stores a partial result into an output"));
+
+  plan = test::write_out("binomial_tree", 4);  // rank 2 sends rank 0 what ranks 2 and 3 have
+  for (Step& step : plan.steps(2)) {
+    if (step.kind == StepKind::kPut && step.peer == 0) step.into = 0;
+  }
+  std::vector<Step>& steps = plan.steps(0);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind == StepKind::kWait && steps[i].peer == 2) {
+      steps[i].into = 0;
+      steps.erase(steps.begin() + static_cast<ptrdiff_t>(i) + 1);  // the reduction that used it
+    }
+  }
+  REQUIRE(refused_at(plan.plan(), {}, &reason) != 0);
+  CHECK_THAT(reason, Catch::Matchers::Contains("rank 2") &&
+                         Catch::Matchers::Contains("stores a partial result into an output"));
 }
 
 test::WrittenPlan write_out(Collective collective, std::string_view algorithm, int nranks) {

@@ -58,6 +58,15 @@ TEST_CASE("every algorithm is valid for 1 to 16 ranks, any number of slices and 
   });
 }
 
+TEST_CASE("trees over rank indices are valid for more ranks than can all be linked to each other") {
+  for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_REDUCE, TUTTI_REDUCE_SCATTER}) {
+    for (int nranks : {129, 200}) {
+      Plan plan = plan_of(*find_algorithm(collective, "binomial_tree"), nranks, collective == TUTTI_REDUCE ? 77 : -1);
+      require_ok(check_symbolically(plan, {.slices = 2, .slots = 2, .use_permissions = true}), plan);
+    }
+  }
+}
+
 TEST_CASE("every algorithm computes all outputs with the permissions that it claims") {
   uint64_t seed = 1;
   visit_plans([&](const Algorithm&, const Plan& plan) {

@@ -209,5 +209,93 @@ class Every(ToolTest):
         self.assertTrue(result["deterministic"])
 
 
+class Pairs(ToolTest):
+    """`tutti bench latency` and `tutti bench bandwidth`: sends and receives between ranks 0 and 1."""
+    COLUMNS = "size count type time algbw busbw messages #wrong transport"
+
+    def results(self, measure, *arguments):
+        """The table's rows and the JSON."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "result.json")
+            done = self.tutti("bench", measure, "--json", path, *arguments, *QUICK)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+            self.assertRegex(done.stdout, rf"(?m)^# +{self.COLUMNS.replace(' ', ' +')}$")
+            rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+            with open(path, encoding="utf-8") as file:
+                return rows, json.load(file)
+
+    def test_are_right_over_each_transport_and_memory(self):
+        for measure in ("latency", "bandwidth"):
+            for flags in (("--transport", "shm"), ("--transport", "shm", "--memory", "tutti"), ("--transport", "tcp")):
+                with self.subTest(measure=measure, flags=flags):
+                    # Inline, in a slot, and offered.
+                    rows, result = self.results(measure, "--ranks", 2, "-b", 8, "-e", 300_000, "-f", 190, "-c", 2,
+                                                *flags)
+                    counts = [2, 380, 72_200]
+                    self.assertEqual([row[:3] for row in rows], [[str(4 * n), str(n), "float"] for n in counts])
+                    self.assertEqual({(row[7], row[8]) for row in rows}, {("0", flags[1])})
+                    self.assertEqual([one["count"] for one in result["results"]], counts)
+                    self.assertEqual((result["benchmark"], result["transport"], result["out_of_bounds"]),
+                                     (measure, flags[1], 0))
+                    self.assertEqual({one["wrong"] for one in result["results"]}, {0})
+
+    def test_tell_time_bytes_and_messages_of_the_same_messages(self):
+        for measure, window in (("latency", None), ("bandwidth", 5)):
+            with self.subTest(measure=measure):
+                flags = ["--window", window] if window else []
+                _, result = self.results(measure, "--ranks", 2, "-b", "64K", "-e", "64K", *flags)
+                self.assertEqual((result["window"], len(result["ranks"])), (window, 2))
+                row, = result["results"]
+                self.assertEqual((row["size_bytes"], row["count"], row["type"], row["iterations"]),
+                                 (65536, 16384, "float", 2))
+                self.assertLessEqual(row["min_us"], row["median_us"])
+                self.assertLessEqual(row["median_us"], row["max_us"])
+                self.assertAlmostEqual(row["algbw_gbps"], 65536 / row["time_us"] / 1e3)
+                self.assertEqual(row["busbw_gbps"], row["algbw_gbps"])
+                self.assertAlmostEqual(row["messages_per_s"] * row["time_us"] / 1e6, 1)
+
+    def test_are_right_for_every_type_windows_that_do_not_fit_and_empty_messages(self):
+        for measure, flags in (("latency", []), ("bandwidth", ["--window", 7])):
+            with self.subTest(measure=measure):
+                rows, _ = self.results(measure, "--ranks", 2, "-b", 0, "-e", 3000, "-i", 1000, "-d", "all", *flags)
+                self.assertEqual(len(rows), 12 * 4)
+                self.assertEqual({row[7] for row in rows}, {"0"})
+
+    def test_are_of_the_first_two_ranks_while_others_wait(self):
+        for measure in ("latency", "bandwidth"):
+            with self.subTest(measure=measure):
+                rows, result = self.results(measure, "--ranks", 4, "-b", "1K", "-e", "1K")
+                self.assertEqual((len(rows), len(result["ranks"])), (1, 4))
+                done = self.tutti("run", "-n", 3, "--no-prefix", harness.TUTTI, "bench", measure, "-e", 8, *QUICK)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertIn(f"{measure}, 3 ranks", done.stdout)
+
+    def test_can_be_unchecked(self):
+        done = self.tutti("bench", "bandwidth", "--ranks", 2, "-e", 8, "-c", 0, *QUICK)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("# Out of bounds values : N/A\n", done.stdout)
+
+    def test_need_two_ranks(self):
+        done = self.tutti("bench", "latency", *QUICK)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "", "tutti bench latency: ranks 0 and 1 measure, but there is one rank only; start two, "
+                                 "for instance with --ranks 2\n"))
+
+    def test_refuse_wrong_flags_with_one_sentence(self):
+        for measure, *arguments in (("latency", "--op", "sum"), ("latency", "--root", 0), ("latency", "--window", 2),
+                                    ("bandwidth", "--placement", "in"), ("bandwidth", "--algorithm", "ring"),
+                                    ("bandwidth", "-z", 1), ("bandwidth", "--window", 0), ("bandwidth", "--ranks", 1),
+                                    ("bandwidth", "-b", "1G"), ("latency", "-d", "flot"), ("latency", "-f", 1)):
+            with self.subTest(measure=measure, arguments=arguments):
+                done = self.tutti("bench", measure, *arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertTrue(done.stderr.startswith(f"tutti bench {measure}: "), done.stderr)
+        for flag in ("--op", "--root"):
+            self.assertEqual(self.tutti("bench", "latency", flag, 0).stderr, f"tutti bench latency: there is no option "
+                             f"{flag}; `tutti bench latency --help` lists them\n")
+
+
 if __name__ == "__main__":
     harness.main()

@@ -82,9 +82,8 @@ Elements output(const Job& job, int rank) {
       return from_each([&](int source) {
         return block(job.input(source), job.layouts[static_cast<size_t>(source)].counts, rank);
       });
-    case TUTTI_BARRIER: break;
+    default: return {};
   }
-  return {};
 }
 
 template <typename Use>

@@ -26,6 +26,7 @@ extern const Algorithm kAllGatherRing;
 extern const Algorithm kAllGatherBruck;
 
 extern const Algorithm kReduceScatterDirect;
+extern const Algorithm kReduceScatterBinomialTree;
 extern const Algorithm kReduceScatterRing;
 
 extern const Algorithm kAllToAllDirect;

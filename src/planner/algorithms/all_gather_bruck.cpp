@@ -40,7 +40,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   uint64_t hops = 0;
   for (int distance = 1; distance < n; distance *= 2, ++hops) {
     int blocks = std::min(distance, n - distance);

@@ -36,7 +36,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n && n > 1; ++rank) work.send(rank, (rank + 1) % n, part, Payload::kDelivered, n - 1);
   // A rank works on one slice at a time, so every hop of every slice is on the way.
   return work.predict((n - 1) * work.slices_of(part));

@@ -50,12 +50,12 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   BinomialTree tree(n, 0);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     auto children = tree.children(rank);
-    if (!children.empty()) work.reduce(rank, 2, bytes * children.size());
+    if (!children.empty()) work.reduce_partial(rank, 2, bytes * children.size());
     if (rank == 0) continue;
-    work.send(rank, tree.parent(rank), bytes, children.empty() ? Payload::kCopied : Payload::kComputed);
+    work.send(rank, tree.parent(rank), bytes, children.empty() ? Payload::kCopied : Payload::kPartial);
     work.send(tree.parent(rank), rank, bytes, Payload::kStored);
   }
   return work.predict(2 * tree.height(), 2 * tree.height());
@@ -67,7 +67,7 @@ const Algorithm kAllReduceBinomialTree = {
     .name = "binomial_tree",
     .collective = TUTTI_ALL_REDUCE,
     .summary = "pairs of ranks combine, then pairs of pairs, and back: 2 log2(n) hops",
-    .traits = {.forwards_partial_results = true, .rank_tree = RankTree::kAlways},
+    .traits = {.rank_tree = RankTree::kAlways},
     .admit = admit,
     .shape = shape,
     .generate = generate,

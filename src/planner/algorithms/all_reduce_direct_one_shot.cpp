@@ -30,7 +30,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, bytes, Payload::kCopied);
     if (n > 1) work.reduce(rank, n, bytes);

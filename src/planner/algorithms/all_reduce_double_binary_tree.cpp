@@ -99,7 +99,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t half = ceil_div(bytes, 2);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   int height = 0;
   for (int tree = 0; tree < 2; ++tree) {
     for (int rank = 0; rank < n; ++rank) {
@@ -107,11 +107,11 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
       int up = parent(node, n);
       int left = left_child(node), right = right_child(node, n);
       int children = (left != 0) + (right != 0);
-      if (children > 0) work.reduce(rank, children + 1, half);
+      if (children > 0) work.reduce_partial(rank, children + 1, half);
       height = std::max(height, depth(node, n));
       if (up == 0) continue;
       int above = rank_of(up, n, tree);
-      work.send(rank, above, half, children == 0 ? Payload::kCopied : Payload::kComputed);
+      work.send(rank, above, half, children == 0 ? Payload::kCopied : Payload::kPartial);
       work.send(above, rank, half, Payload::kStored);
     }
   }
@@ -124,7 +124,6 @@ const Algorithm kAllReduceDoubleBinaryTree = {
     .name = "double_binary_tree",
     .collective = TUTTI_ALL_REDUCE,
     .summary = "two trees, each for half of the message: full bandwidth in O(log n) hops",
-    .traits = {.forwards_partial_results = true},
     .admit = admit,
     .shape = shape,
     .generate = generate,

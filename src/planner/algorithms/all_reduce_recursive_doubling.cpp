@@ -58,17 +58,17 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   int core = largest_power_of_two(n);
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   int exchanges = std::countr_zero(static_cast<unsigned>(core));
   for (int rank = core; rank < n; ++rank) {
     work.send(rank, rank - core, bytes, Payload::kCopied);
-    work.reduce(rank - core, 2, bytes);
+    work.reduce_partial(rank - core, 2, bytes);
     work.send(rank - core, rank, bytes, Payload::kStored);
   }
   for (int rank = 0; rank < core; ++rank) {
     for (int distance = 1; distance < core; distance *= 2) {
-      work.send(rank, rank ^ distance, bytes, distance == 1 ? Payload::kCopied : Payload::kComputed);
-      work.reduce(rank, 2, bytes);
+      work.send(rank, rank ^ distance, bytes, distance == 1 && rank + core >= n ? Payload::kCopied : Payload::kPartial);
+      work.reduce_partial(rank, 2, bytes);
     }
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
@@ -82,7 +82,7 @@ const Algorithm kAllReduceRecursiveDoubling = {
     .name = "recursive_doubling",
     .collective = TUTTI_ALL_REDUCE,
     .summary = "partners at distance 1, 2, 4, ... exchange everything: log2(n) hops",
-    .traits = {.forwards_partial_results = true, .rank_tree = RankTree::kPowersOfTwo},
+    .traits = {.rank_tree = RankTree::kPowersOfTwo},
     .admit = admit,
     .shape = shape,
     .generate = generate,

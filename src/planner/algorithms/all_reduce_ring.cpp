@@ -52,13 +52,13 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n && n > 1; ++rank) {
     int next = (rank + 1) % n;
     work.send(rank, next, part, Payload::kCopied);
-    work.send(rank, next, part, Payload::kComputed, n - 2);
+    work.send(rank, next, part, Payload::kPartial, n - 2);
     work.send(rank, next, part, Payload::kStored, n - 1);
-    work.reduce(rank, 2, part * (n - 1));
+    work.reduce_partial(rank, 2, part * (n - 1));
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
   return work.predict(2 * (n - 1) * work.slices_of(part));
@@ -70,7 +70,6 @@ const Algorithm kAllReduceRing = {
     .name = "ring",
     .collective = TUTTI_ALL_REDUCE,
     .summary = "reduce-scatter and all-gather around a ring: least bytes per link, 2(n-1) hops",
-    .traits = {.forwards_partial_results = true},
     .admit = admit,
     .shape = shape,
     .generate = generate,

@@ -26,9 +26,9 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
-  Work work(inputs.topology, shape, 0);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
-    for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, 0, Payload::kComputed);
+    for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, 0, Payload::kPartial);
   }
   return work.predict(n > 1 ? 1 : 0);
 }

@@ -28,10 +28,10 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
-  Work work(inputs.topology, shape, 0);
+  Work work(inputs, shape);
   uint64_t hops = 0;
   for (int distance = 1; distance < n; distance *= 2, ++hops) {
-    for (int rank = 0; rank < n; ++rank) work.send(rank, (rank + distance) % n, 0, Payload::kComputed);
+    for (int rank = 0; rank < n; ++rank) work.send(rank, (rank + distance) % n, 0, Payload::kPartial);
   }
   return work.predict(hops);
 }

@@ -31,7 +31,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
   BinomialTree tree(shape.nranks, shape.root);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < shape.nranks; ++rank) {
     for (int child : tree.children(rank)) work.send(rank, child, bytes, Payload::kDelivered);
   }

@@ -30,7 +30,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int i = 0; i + 1 < n; ++i) {
     work.send((shape.root + i) % n, (shape.root + i + 1) % n, bytes, Payload::kDelivered);
   }

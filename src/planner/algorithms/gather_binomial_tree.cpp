@@ -43,7 +43,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t part = ceil_div(inputs.request.size_bytes(), n);
   BinomialTree tree(n, shape.root);
-  Work work(inputs.topology, shape, inputs.request.size_bytes());
+  Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     if (rank == shape.root) continue;
     work.send(rank, tree.parent(rank), part, Payload::kDelivered, static_cast<int>(tree.below(rank).size()));

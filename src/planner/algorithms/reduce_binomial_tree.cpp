@@ -68,15 +68,15 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   int levels = 0;
   for (int rank = 0; rank < shape.nranks; ++rank) {
     for (const Merge& merge : merges_of(shape, rank)) {
       levels = std::max(levels, merge.level + 1);
       if (merge.receives) {
-        work.reduce(rank, 2, bytes);
+        work.reduce_partial(rank, 2, bytes);
       } else {
-        work.send(rank, merge.partner, bytes, merge.level == 0 ? Payload::kCopied : Payload::kComputed);
+        work.send(rank, merge.partner, bytes, merge.level == 0 ? Payload::kCopied : Payload::kPartial);
       }
     }
   }
@@ -89,7 +89,7 @@ const Algorithm kReduceBinomialTree = {
     .name = "binomial_tree",
     .collective = TUTTI_REDUCE,
     .summary = "pairs of ranks combine, then pairs of pairs: log2(n) hops",
-    .traits = {.forwards_partial_results = true, .rank_tree = RankTree::kAlways},
+    .traits = {.rank_tree = RankTree::kAlways},
     .admit = admit,
     .shape = shape,
     .generate = generate,

@@ -36,11 +36,11 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int i = 1; i < n; ++i) {
     int rank = (shape.root + i) % n, next = (shape.root + i - 1) % n;
-    work.send(rank, next, bytes, i + 1 == n ? Payload::kCopied : Payload::kComputed);
-    work.reduce(next, 2, bytes);
+    work.send(rank, next, bytes, i + 1 == n ? Payload::kCopied : Payload::kPartial);
+    work.reduce_partial(next, 2, bytes);
   }
   return work.predict(n - 1, n - 1);
 }
@@ -51,7 +51,6 @@ const Algorithm kReduceChain = {
     .name = "chain",
     .collective = TUTTI_REDUCE,
     .summary = "each rank adds its vector and passes the sum on: least bytes per link, n-1 hops",
-    .traits = {.forwards_partial_results = true},
     .admit = admit,
     .shape = shape,
     .generate = generate,

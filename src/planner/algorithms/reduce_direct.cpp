@@ -28,7 +28,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < shape.nranks; ++rank) {
     if (rank != shape.root) work.send(rank, shape.root, bytes, Payload::kCopied);
   }

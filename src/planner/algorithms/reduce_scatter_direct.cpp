@@ -32,7 +32,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n && n > 1; ++rank) {
     for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, part, Payload::kCopied);
     work.reduce(rank, n, part);

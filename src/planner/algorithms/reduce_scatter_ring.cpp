@@ -40,11 +40,11 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n && n > 1; ++rank) {
     work.send(rank, (rank + 1) % n, part, Payload::kCopied);
-    work.send(rank, (rank + 1) % n, part, Payload::kComputed, n - 2);
-    work.reduce(rank, 2, part * (n - 1));
+    work.send(rank, (rank + 1) % n, part, Payload::kPartial, n - 2);
+    work.reduce_partial(rank, 2, part * (n - 1));
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
   return work.predict((n - 1) * work.slices_of(part));
@@ -56,7 +56,7 @@ const Algorithm kReduceScatterRing = {
     .name = "ring",
     .collective = TUTTI_REDUCE_SCATTER,
     .summary = "partial sums travel around a ring: least bytes per link, n-1 hops",
-    .traits = {.forwards_partial_results = true, .carries_for_others = true},
+    .traits = {.carries_for_others = true},
     .admit = admit,
     .shape = shape,
     .generate = generate,

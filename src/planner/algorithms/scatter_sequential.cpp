@@ -32,7 +32,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
-  Work work(inputs.topology, shape, bytes);
+  Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     if (rank != shape.root) work.send(shape.root, rank, ceil_div(bytes, n), Payload::kDelivered);
   }

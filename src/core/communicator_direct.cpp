@@ -1,0 +1,222 @@
+// Sends and receives: how they are run beside the collectives, and what is said when they fail.
+#include <algorithm>
+
+#include "core/communicator.h"
+#include "core/guard.h"
+
+namespace tutti {
+namespace {
+
+// What a rank waits for is told to others after that long.
+constexpr auto kSlowAfter = std::chrono::milliseconds(50);
+// Some microseconds of waiting.
+constexpr int kLivelySteps = 256;
+constexpr uint32_t kUnservedSteps = 256;
+// So often a rank looks at what many requests wait for.
+constexpr int kLookEveryMs = 5;
+constexpr size_t kFewRequests = 32;
+
+}  // namespace
+
+void Communicator::make_direct() {
+  auto done = [this](tutti_request& request, Status result) {
+    if (std::exchange(told_slow_direct_, false)) {
+      slow_direct_.publish({});
+      waits_for_.store(-1, std::memory_order_relaxed);
+    }
+    complete(request, std::move(result));
+  };
+  auto ask = [this](int rank) { control_->send(rank, kConnect, {}); };
+  direct_ = std::make_unique<PointToPoint>(rank_, *links_, context_->memory, data_path_,
+                                           PointToPoint::Events{.complete = done, .ask_for_link = ask});
+}
+
+void Communicator::post_direct(tutti_request& request) {
+  Status posted = guarded([&]() -> Status {
+    direct_->post(request);
+    return {};
+  });
+  if (posted.ok()) return;
+  fail(posted, true);
+  complete(request, std::move(posted));
+}
+
+Status Communicator::run_direct(tutti_request& request) {
+  TUTTI_TRY(admit(request));
+  Turn turn = take_turn();
+  take_queued_direct();  // they came before it
+  post_direct(request);
+  drive(request);
+  return std::move(request.result);
+}
+
+Status Communicator::run_both(const CallArguments& send, const CallArguments& receive) {
+  tutti_request one, other;
+  one.arguments = send;
+  other.arguments = receive;
+  TUTTI_TRY(admit(one));
+  TUTTI_TRY(admit(other));
+  Turn turn = take_turn();
+  take_queued_direct();
+  post_direct(other);
+  post_direct(one);
+  drive(one);
+  drive(other);
+  return one.result.ok() ? std::move(other.result) : std::move(one.result);
+}
+
+void Communicator::take_queued_direct() {
+  while (queued_directs_.load(std::memory_order_acquire) > 0) {
+    queued_directs_.fetch_sub(1, std::memory_order_relaxed);
+    post_direct(*dequeue(directs_));
+  }
+}
+
+// A rank without requests of its own looks at what others send when it is about to sleep, for a while after something
+// has come, and else now and then.
+Advance Communicator::step_direct() {
+  take_queued_direct();
+  if (!direct_->is_busy() && direct_lively_ == 0 && ++unserved_steps_ % kUnservedSteps != 0) return Advance::kIdle;
+  Advance served = serve_direct();
+  direct_lively_ = served == Advance::kMoved ? kLivelySteps : std::max(0, direct_lively_ - 1);
+  return served;
+}
+
+// Takes and sends what there is, whether this rank has requests for it or not.
+Advance Communicator::serve_direct() {
+  if (failure_.happened()) {
+    if (!direct_->is_busy()) return Advance::kIdle;
+    give_up();
+    return Advance::kMoved;
+  }
+  if (is_asked_for_link_.load(std::memory_order_acquire)) {
+    std::lock_guard lock(answers_mutex_);
+    for (int rank : ask_for_link_) direct_->connect_to(rank);
+    ask_for_link_.clear();
+    is_asked_for_link_.store(false, std::memory_order_relaxed);
+  }
+  auto progress = direct_->advance();
+  if (progress.ok()) return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
+  if (progress.status().code() == Code::kRemote) {
+    await_verdict(progress.status().place().peer);
+    Status early = direct_early_leavers();
+    fail(early.ok() ? std::move(progress).status() : std::move(early), true);
+  } else {
+    fail(std::move(progress).status(), true);
+  }
+  give_up();
+  return Advance::kMoved;
+}
+
+// Once for each request: a rank that leaves says so to those that have asked it.
+void Communicator::ask_late_ranks(tutti_request& request) {
+  if (std::exchange(request.transfer.asked, true)) return;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    bool is_awaited = request.arguments.peer == TUTTI_ANY_SOURCE || request.arguments.peer == rank;
+    if (is_awaited && rank != rank_ && !has_said_all(rank)) control_->send(rank, kAskRecord, {});
+  }
+}
+
+CallRecord Communicator::record_of(const tutti_request& request) const {
+  const CallArguments& arguments = request.arguments;
+  return {.collective = arguments.collective,
+          .datatype = arguments.datatype,
+          .root = arguments.peer,
+          .count = arguments.count,
+          .tag = arguments.tag};
+}
+
+// Fails requests that nobody will answer any more, and those that are over their time; tells others what this rank
+// waits for.
+void Communicator::look_at_direct_delays(WaitSet& waits) {
+  if (failure_.happened()) return;
+  if (direct_->in_flight().empty()) return;
+  auto now = Clock::now();
+  if (direct_->in_flight().size() > kFewRequests && now - direct_looked_ < std::chrono::milliseconds(kLookEveryMs)) {
+    return waits.wake_within(kLookEveryMs);
+  }
+  direct_looked_ = now;
+  for (tutti_request* request : direct_->in_flight()) {
+    if (Status early = direct_early_leaver(*request); !early.ok()) return fail(std::move(early), true);
+    auto& since = request->transfer.slow_since;
+    if (!since) since = now;
+    if (now - *since >= kSlowAfter) ask_late_ranks(*request);
+    int64_t timeout_ms = request->arguments.timeout_ms > 0 ? request->arguments.timeout_ms : config_.timeout_ms;
+    if (now - *since >= std::chrono::milliseconds(timeout_ms)) return fail(direct_lateness(*request, timeout_ms), true);
+  }
+  const tutti_request& first = *direct_->in_flight().front();
+  if (active_ != nullptr || now - *first.transfer.slow_since < kSlowAfter) return;
+  waits_for_.store(first.arguments.peer, std::memory_order_relaxed);
+  slow_direct_.publish(record_of(first));
+  told_slow_direct_ = true;
+}
+
+// Whether nothing will come from `peer` any more: it makes no more calls, and all that it sent is here.
+bool Communicator::has_said_all(int peer) const {
+  std::lock_guard lock(answers_mutex_);
+  auto said = goodbyes_.find(peer);
+  if (said == goodbyes_.end()) return departed_.contains(peer);
+  const auto& link = links_->peers()[peer];
+  return direct_->taken_from(peer) >= said->second.messages || (link != nullptr && !link->broken().ok());
+}
+
+Status Communicator::direct_early_leavers() const {
+  for (const tutti_request* request : direct_->in_flight()) TUTTI_TRY(direct_early_leaver(*request));
+  return {};
+}
+
+// Ok unless nobody can answer the request any more.
+Status Communicator::direct_early_leaver(const tutti_request& request) const {
+  bool is_receive = request.arguments.collective == TUTTI_RECV;
+  if (is_receive && request.transfer.peer >= 0) return {};  // its message is here
+  int peer = request.arguments.peer;
+  bool blocks = !request.queued || finalized_;
+  bool is_alone = peer == rank_ || (peer == TUTTI_ANY_SOURCE && nranks_ == 1);
+  if (is_alone && blocks) {
+    return error(Code::kInvalidUsage,
+                 "rank {} called {}, which only itself can answer, before it makes the other call; start that one "
+                 "first (tutti_start)",
+                 rank_, record_of(request).text());
+  }
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (rank != peer && peer != TUTTI_ANY_SOURCE) continue;
+    if (rank == rank_ ? !blocks : !has_said_all(rank)) return {};
+  }
+  std::string who = peer == TUTTI_ANY_SOURCE ? "all other ranks have" : fmt::format("rank {} has", peer);
+  return error(Code::kInvalidUsage,
+               "{} finalized, but rank {} called {}, which none of them answered; each message takes one send and one "
+               "receive",
+               who, rank_, record_of(request).text());
+}
+
+Status Communicator::direct_lateness(const tutti_request& request, int64_t timeout_ms) {
+  Status late = lateness(record_of(request).text(), timeout_ms, request.arguments.peer);
+  const Inbox& inbox = direct_->inbox();
+  if (request.arguments.collective == TUTTI_SEND || inbox.kept() == 0) return late;
+  return error(Code::kTimeout, "{}; here, but not asked for: {}", late.message(), inbox.kept_text());
+}
+
+// A rank that makes no more calls says so to those that it has no link to when they ask. Otherwise it remembers them.
+bool Communicator::answer_with_goodbye(int asker) {
+  Goodbye goodbye;
+  {
+    std::lock_guard lock(answers_mutex_);
+    askers_.insert(asker);
+    if (!parting_) return false;
+    auto said = said_.find(asker);
+    goodbye = said != said_.end() ? said->second : Goodbye{.calls = *parting_, .messages = 0};
+  }
+  control_->send(asker, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
+  return true;
+}
+
+void Communicator::on_link_wanted(int from) {
+  {
+    std::lock_guard lock(answers_mutex_);
+    ask_for_link_.insert(from);
+    is_asked_for_link_.store(true, std::memory_order_release);
+  }
+  links_->ring();
+}
+
+}  // namespace tutti

@@ -1,0 +1,44 @@
+// What the messages of a point-to-point stream say, and how it lies in their lines (executor/message.h).
+#pragma once
+
+#include <cstdint>
+
+#include "base/types.h"
+#include "core/point_to_point.h"
+
+namespace tutti {
+
+enum class PointToPoint::Kind : uint8_t {
+  kEager,   // a message, with its data
+  kOffer,   // a message; its data are with the sender, which names the offer by a number from 1 in chunk_bytes
+  kClear,   // the receiver of an offer asks for the data
+  kData,    // the next piece of them
+  kTaken,   // the receiver of an offer has read the data
+  kCredit,  // the receiver keeps so many bytes less of this sender
+};
+
+// Word 1 of a line, where messages of collectives have their call's signature.
+struct PointToPoint::Header {
+  Kind kind = Kind::kEager;
+  Datatype datatype = TUTTI_INT8;  // of a message
+  uint32_t value = 0;              // the tag of a message, else the number of the offer
+
+  uint64_t word() const {
+    return static_cast<uint64_t>(kind) | static_cast<uint64_t>(datatype) << 8 | static_cast<uint64_t>(value) << 32;
+  }
+  static Header of(uint64_t word) {
+    return {.kind = static_cast<Kind>(word & 0xff),
+            .datatype = static_cast<Datatype>(word >> 8 & 0xff),
+            .value = static_cast<uint32_t>(word >> 32)};
+  }
+};
+
+// So much a rank keeps of each sender, in messages that no receive has asked for.
+inline constexpr uint64_t kMostKeptBytes = 1024 * 1024;
+// Of it, a message takes its size and what it costs to remember it.
+constexpr uint64_t credit_of(uint64_t size_bytes) { return size_bytes + 128; }
+
+// Between two looks at everything else.
+inline constexpr uint64_t kReadAtOnceBytes = 1024 * 1024;
+
+}  // namespace tutti

@@ -1,0 +1,121 @@
+// PointToPoint: the sends and receives of a communicator, beside its collectives.
+//
+// All that a peer has to say about them comes through one stream, in order, and is taken from it as it comes, so that
+// nothing there ever waits for a receive that the program has not made. A short message carries its data, which are
+// kept here until a receive matches; a sender may have only so much kept (credits). Of any other message the receiver
+// gets an offer: it reads the data where they lie, if it can, and says so; else it asks for them when it has matched.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "core/inbox.h"
+#include "core/links.h"
+#include "core/memory_registry.h"
+#include "core/request.h"
+
+namespace tutti {
+
+class PointToPoint {
+ public:
+  struct Events {
+    std::function<void(tutti_request&, Status)> complete;  // the request is its owner's again
+    std::function<void(int rank)> ask_for_link;            // that rank is to join in connecting
+  };
+  // Everything outlives it.
+  PointToPoint(int rank, Links& links, const MemoryRegistry& memory, const DataPathOptions& options, Events events);
+
+  // Takes a request whose arguments are right; advance() completes it. When it throws it has not taken it.
+  void post(tutti_request& request);
+  // Joins in connecting to `rank`. False when it does so already, or that is done.
+  bool connect_to(int rank);
+  // Whether there is something that advance() may move at any time: requests, or links to be connected.
+  bool is_busy() const { return !in_flight_.empty() || !connecting_.empty(); }
+  // Goes as far as it can, for peers too that this rank has no request for. Errors: a link that a request needs is
+  // broken (the status names the peer); a message that does not fit its receive.
+  Result<Progress> advance();
+  // Completes all requests with `why`; no peer may be in their memory any more.
+  void fail_all(const Status& why);
+
+  // All requests that are not complete, in no order.
+  const std::vector<tutti_request*>& in_flight() const { return in_flight_; }
+  const Inbox& inbox() const { return inbox_; }
+  // How many messages this rank has sent to that one, and taken from it.
+  uint64_t sent_to(int rank) const;
+  uint64_t taken_from(int rank) const;
+
+ private:
+  enum class Kind : uint8_t;
+  struct Header;
+  struct Answer {
+    Kind kind;
+    uint32_t offer;
+  };
+  // A request that is done, but for what the link has not sent yet.
+  struct Settling {
+    tutti_request* request;
+    uint64_t puts = 0;  // when the link has completed so many, all that concerns the request has left; 0: not known yet
+  };
+  // What is under way between this rank and one other.
+  struct Lane {
+    RequestQueue unsent;                   // sends of which the peer does not know
+    uint32_t offers = 0;                   // made so far
+    std::vector<tutti_request*> offered;   // sends that wait for the peer's answer
+    std::vector<tutti_request*> flowing;   // sends whose data the peer has asked for
+    std::vector<tutti_request*> arriving;  // receives whose data this rank has asked for
+    std::vector<Settling> settling;
+    std::vector<Answer> answers;           // to the peer's offers
+    uint64_t kept_there = 0;               // bytes that the peer may be keeping for this rank
+    uint64_t kept_here = 0;                // bytes that this rank keeps for the peer
+    uint64_t freed_here = 0;               // bytes that it keeps no more and has not told of
+    bool is_busy() const;
+  };
+  using Where = std::vector<tutti_request*> Lane::*;
+
+  Result<bool> connect();
+  Result<bool> advance(Peer& peer);
+  Result<bool> receive(Peer& peer);
+  Status take(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
+  Status take_data(Peer& peer, uint32_t offer, uint64_t size_bytes, const std::byte* payload);
+  Status arrive(const Arrival& arrival);
+  Status receive_from(tutti_request& receive, const Arrival& arrival);
+  void no_longer_kept(int source, uint64_t size_bytes);
+  tutti_request* remove(Peer& peer, Where where, uint32_t offer);
+
+  Result<bool> send(Peer& peer);
+  Result<bool> send_answers(Peer& peer);
+  Result<bool> send_first(Peer& peer);
+  Result<bool> send_data(Peer& peer);
+  Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
+  Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes);
+  bool may_be_kept(Peer& peer, uint64_t size_bytes) const;
+  Result<Message> offer_of(Peer& peer, const tutti_request& send);
+
+  Result<bool> read();
+  Result<bool> read_piece(tutti_request& receive);
+  bool settle(Peer& peer);
+  void post_receive(tutti_request& request);
+  void post_send(tutti_request& request);
+  void post_to_self(tutti_request& send);
+  Status fits(const tutti_request& receive, const Arrival& arrival) const;
+  void withdraw(tutti_request& request);
+  void complete(tutti_request& request, Status result);
+
+  const int rank_;
+  Links& links_;
+  const MemoryRegistry& memory_;
+  const DataPathOptions options_;
+  const Events events_;
+  const int channel_;
+  Inbox inbox_;
+  std::vector<Lane> lanes_;               // by rank
+  std::vector<int32_t> connecting_;
+  std::vector<tutti_request*> reading_;   // receives that read from the sender's memory
+  std::vector<tutti_request*> in_flight_;
+  Status refused_;                        // of a receive that was posted for a message that does not fit
+};
+
+}  // namespace tutti

@@ -1,0 +1,230 @@
+// What comes to this rank point-to-point, and the data that receives read themselves.
+#include <algorithm>
+
+#include "core/direct_message.h"
+#include "core/point_to_point.h"
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+Result<bool> PointToPoint::receive(Peer& peer) {
+  RecvStream& stream = peer.recv_stream(channel_);
+  bool moved = false;
+  // Not for ever: a peer that sends as fast as this rank takes must not keep it from the rest.
+  for (int i = 0; i < StreamLayout::kDirect.slots && stream.ready(); ++i) {
+    const Line& line = stream.next_line();
+    Message message = decode(line);
+    const std::byte* payload = message.kind == MessageKind::kInline ? reinterpret_cast<const std::byte*>(&line.words[3])
+                                                                    : stream.next_slot();
+    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload));
+    stream.take(nullptr, 0, Lent::kNo);
+    stream.release();
+    moved = true;
+  }
+  return moved;
+}
+
+Status PointToPoint::take(Peer& peer, const Header& header, const Message& message, const std::byte* payload) {
+  int from = peer.rank();
+  Lane& lane = lanes_[from];
+  uint64_t room = message.kind == MessageKind::kInline ? kInlineBytes
+                  : message.kind == MessageKind::kSlot ? StreamLayout::kDirect.slot_bytes
+                                                       : 0;
+  switch (header.kind) {
+    case Kind::kEager:
+    case Kind::kOffer: {
+      bool is_offer = header.kind == Kind::kOffer;
+      bool well_formed = is_valid(header.datatype) && message.size_bytes % size_of(header.datatype) == 0 &&
+                         static_cast<int32_t>(header.value) >= 0 &&
+                         (is_offer ? message.chunk_bytes != 0 && message.size_bytes <= INT64_MAX
+                                   : message.size_bytes <= room);
+      if (!well_formed) break;
+      if (!is_offer) lane.kept_here += credit_of(message.size_bytes);
+      if (lane.kept_here + lane.freed_here > kMostKeptBytes) break;
+      return arrive({.source = from,
+                     .tag = static_cast<int32_t>(header.value),
+                     .datatype = header.datatype,
+                     .size_bytes = message.size_bytes,
+                     .data = is_offer ? nullptr : payload,
+                     .offer = is_offer ? static_cast<uint32_t>(message.chunk_bytes) : 0,
+                     .window = message.kind == MessageKind::kReference ? message.payload : Window(),
+                     .address = message.kind == MessageKind::kPull ? message.address : 0});
+    }
+    case Kind::kClear:
+      if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
+        lane.flowing.push_back(send);
+        return {};
+      }
+      break;
+    case Kind::kTaken:
+      if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
+        lane.settling.push_back({send});
+        return {};
+      }
+      break;
+    case Kind::kData:
+      if (message.size_bytes > room) break;
+      return take_data(peer, header.value, message.size_bytes, payload);
+    case Kind::kCredit:
+      if (message.size_bytes > lane.kept_there) break;
+      lane.kept_there -= message.size_bytes;
+      return {};
+  }
+  return error(Code::kRemote, "rank {} sent a malformed point-to-point message (kind {}, {} bytes)", from,
+               static_cast<int>(header.kind), message.size_bytes)
+      .at({.rank = -1, .peer = from, .link = {}});
+}
+
+// The request that is `where`, with that number of the sender; null when there is none.
+tutti_request* PointToPoint::remove(Peer& peer, Where where, uint32_t offer) {
+  auto& requests = lanes_[peer.rank()].*where;
+  auto found = std::find_if(requests.begin(), requests.end(),
+                            [offer](const tutti_request* request) { return request->transfer.offer == offer; });
+  if (found == requests.end()) return nullptr;
+  tutti_request* request = *found;
+  requests.erase(found);
+  return request;
+}
+
+Status PointToPoint::take_data(Peer& peer, uint32_t offer, uint64_t size_bytes, const std::byte* payload) {
+  Lane& lane = lanes_[peer.rank()];
+  auto found = std::find_if(lane.arriving.begin(), lane.arriving.end(),
+                            [offer](const tutti_request* receive) { return receive->transfer.offer == offer; });
+  if (found == lane.arriving.end() ||
+      size_bytes > (*found)->transfer.size_bytes - (*found)->transfer.moved_bytes) {
+    return error(Code::kRemote, "rank {} sent data that nobody asked for", peer.rank())
+        .at({.rank = -1, .peer = peer.rank(), .link = {}});
+  }
+  Transfer& transfer = (*found)->transfer;
+  Store store = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
+  copy((*found)->arguments.output + transfer.moved_bytes, payload, size_bytes, store);
+  transfer.moved_bytes += size_bytes;
+  if (transfer.moved_bytes < transfer.size_bytes) return {};
+  lane.settling.push_back({*found});
+  lane.arriving.erase(found);
+  return {};
+}
+
+Status PointToPoint::arrive(const Arrival& arrival) {
+  if (tutti_request* receive = inbox_.match(arrival)) return receive_from(*receive, arrival);
+  inbox_.keep(arrival);
+  return {};
+}
+
+// The message is for this receive.
+Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival) {
+  TUTTI_TRY(fits(receive, arrival));
+  Lane& lane = lanes_[arrival.source];
+  Transfer& transfer = receive.transfer;
+  transfer.peer = arrival.source;
+  transfer.size_bytes = arrival.size_bytes;
+  transfer.offer = arrival.offer;
+  transfer.window = arrival.window;
+  transfer.address = arrival.address;
+  if (receive.arguments.message != nullptr) receive.arguments.message->tag = arrival.tag;
+  if (arrival.offer != 0 && arrival.size_bytes == 0) {
+    lane.answers.push_back({Kind::kTaken, arrival.offer});
+    lane.settling.push_back({&receive});
+    return {};
+  }
+  if (arrival.offer != 0) {
+    bool readable = arrival.window || arrival.address != 0;
+    (readable ? reading_ : lane.arriving).push_back(&receive);
+    if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer});
+    return {};
+  }
+  const std::byte* from = arrival.local != nullptr ? arrival.local->arguments.input : arrival.data;
+  if (arrival.size_bytes > 0) copy(receive.arguments.output, from, arrival.size_bytes, Store::kCached);
+  if (arrival.local != nullptr) {
+    complete(*arrival.local, {});
+    complete(receive, {});
+    return {};
+  }
+  no_longer_kept(arrival.source, arrival.size_bytes);
+  if (arrival.source == rank_) {
+    complete(receive, {});
+  } else {
+    lane.settling.push_back({&receive});
+  }
+  return {};
+}
+
+void PointToPoint::no_longer_kept(int source, uint64_t size_bytes) {
+  Lane& lane = lanes_[source];
+  if (source == rank_) {
+    lane.kept_there -= credit_of(size_bytes);
+  } else {
+    lane.kept_here -= credit_of(size_bytes);
+    lane.freed_here += credit_of(size_bytes);
+  }
+}
+
+// What does not fit would be cut, or taken for something else.
+Status PointToPoint::fits(const tutti_request& receive, const Arrival& arrival) const {
+  const CallArguments& wanted = receive.arguments;
+  if (arrival.datatype == wanted.datatype && arrival.size_bytes <= receive.geometry.output_bytes) return {};
+  return error(Code::kInvalidUsage,
+               "rank {} sent {} {} with tag {} to rank {}, which receives up to {} {}; both must name one datatype, "
+               "and there must be room for the whole message",
+               arrival.source, arrival.size_bytes / size_of(arrival.datatype), name_of(arrival.datatype), arrival.tag,
+               rank_, wanted.count, name_of(wanted.datatype));
+}
+
+// Goes on with the receives that read from their senders' memory, a piece of each.
+Result<bool> PointToPoint::read() {
+  bool moved = false;
+  for (size_t i = 0; i < reading_.size();) {
+    tutti_request& receive = *reading_[i];
+    moved = TUTTI_TRY(read_piece(receive)) || moved;
+    if (receive.transfer.moved_bytes < receive.transfer.size_bytes) {
+      ++i;
+      continue;
+    }
+    reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
+    Lane& lane = lanes_[receive.transfer.peer];
+    lane.answers.push_back({Kind::kTaken, receive.transfer.offer});
+    lane.settling.push_back({&receive});
+    TUTTI_TRY(advance(*links_.peers()[receive.transfer.peer]));
+  }
+  return moved;
+}
+
+Result<bool> PointToPoint::read_piece(tutti_request& receive) {
+  Transfer& transfer = receive.transfer;
+  Peer& lender = *links_.peers()[transfer.peer];
+  ErrorPlace place{.rank = -1, .peer = lender.rank(), .link = {}};
+  uint64_t size = std::min(kReadAtOnceBytes, transfer.size_bytes - transfer.moved_bytes);
+  std::byte* to = receive.arguments.output + transfer.moved_bytes;
+  const std::byte* from = nullptr;
+  if (transfer.window) {
+    const RemoteMemory* memory = lender.link().find(transfer.window.memory_id);
+    if (memory == nullptr) {  // under way, unless it could not be mapped here
+      lender.poll();
+      if (!lender.broken().ok()) return lender.broken();
+      return false;
+    }
+    bool inside = memory->mapped != nullptr && transfer.window.offset <= memory->size_bytes &&
+                  transfer.size_bytes <= memory->size_bytes - transfer.window.offset;
+    if (!inside) {
+      return error(Code::kRemote, "rank {} refers to memory that it has not shared", lender.rank()).at(place);
+    }
+    from = memory->mapped + transfer.window.offset + transfer.moved_bytes;
+  }
+  Status pulled;
+  bool is_there = lender.link().begin_access();
+  if (is_there && from != nullptr) {
+    bool is_large = transfer.size_bytes >= options_.streaming_min_bytes;
+    copy(to, from, size, is_large ? Store::kStreaming : Store::kCached);
+  } else if (is_there) {
+    pulled = lender.link().pull({to, size}, transfer.address + transfer.moved_bytes);
+  }
+  is_there = lender.link().end_access() && is_there;
+  if (!is_there) {
+    return error(Code::kRemote, "rank {} gave a send up while its memory was read", lender.rank()).at(place);
+  }
+  TUTTI_TRY(std::move(pulled));
+  transfer.moved_bytes += size;
+  return true;
+}
+
+}  // namespace tutti

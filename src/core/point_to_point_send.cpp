@@ -1,0 +1,135 @@
+// What goes from this rank point-to-point: answers first, so that nobody waits for them behind data.
+#include <algorithm>
+
+#include "core/direct_message.h"
+#include "core/point_to_point.h"
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+Result<bool> PointToPoint::send(Peer& peer) {
+  bool moved = TUTTI_TRY(send_answers(peer));
+  moved = TUTTI_TRY(send_first(peer)) || moved;
+  return TUTTI_TRY(send_data(peer)) || moved;
+}
+
+Result<bool> PointToPoint::send_answers(Peer& peer) {
+  Lane& lane = lanes_[peer.rank()];
+  bool moved = false;
+  while (!lane.answers.empty()) {
+    Header header{.kind = lane.answers.front().kind, .value = lane.answers.front().offer};
+    if (TUTTI_TRY(send_one(peer, header, {}, nullptr)) == PutResult::kFull) return moved;
+    lane.answers.erase(lane.answers.begin());
+    moved = true;
+  }
+  // Half of it, so that a sender never runs out for want of an answer.
+  if (lane.freed_here < kMostKeptBytes / 2) return moved;
+  Message message;
+  message.size_bytes = lane.freed_here;
+  if (TUTTI_TRY(send_one(peer, {.kind = Kind::kCredit}, message, nullptr)) == PutResult::kFull) return moved;
+  lane.freed_here = 0;
+  return true;
+}
+
+// Sends of which the peer does not know yet, in the order in which they were made.
+Result<bool> PointToPoint::send_first(Peer& peer) {
+  Lane& lane = lanes_[peer.rank()];
+  bool moved = false;
+  while (!lane.unsent.empty()) {
+    tutti_request& request = *lane.unsent.front();
+    const CallArguments& arguments = request.arguments;
+    uint64_t size = request.transfer.size_bytes;
+    bool is_eager = may_be_kept(peer, size);
+    bool is_line = size <= kInlineBytes;
+    Header header{.kind = is_eager ? Kind::kEager : Kind::kOffer,
+                  .datatype = arguments.datatype,
+                  .value = static_cast<uint32_t>(arguments.tag)};
+    PutResult result;
+    if (is_eager) {
+      result = TUTTI_TRY(send_payload(peer, header, arguments.input, size));
+    } else {
+      request.transfer.offer = lane.offers + 1;
+      result = TUTTI_TRY(send_one(peer, header, TUTTI_TRY(offer_of(peer, request)), nullptr));
+    }
+    if (result == PutResult::kFull) return moved;
+    lane.unsent.pop();
+    moved = true;
+    if (is_eager) {
+      lane.kept_there += credit_of(size);
+      lane.settling.push_back({&request, is_line ? peer.puts() + 1 : peer.puts()});
+    } else {
+      lane.offers = request.transfer.offer == UINT32_MAX ? 0 : request.transfer.offer;
+      lane.offered.push_back(&request);
+    }
+  }
+  return moved;
+}
+
+Result<bool> PointToPoint::send_data(Peer& peer) {
+  Lane& lane = lanes_[peer.rank()];
+  bool moved = false;
+  while (!lane.flowing.empty()) {
+    tutti_request& request = *lane.flowing.front();
+    Transfer& transfer = request.transfer;
+    uint64_t size = std::min(StreamLayout::kDirect.slot_bytes, transfer.size_bytes - transfer.moved_bytes);
+    Header header{.kind = Kind::kData, .value = transfer.offer};
+    const std::byte* from = request.arguments.input + transfer.moved_bytes;
+    if (TUTTI_TRY(send_payload(peer, header, from, size)) == PutResult::kFull) return moved;
+    moved = true;
+    transfer.moved_bytes += size;
+    if (transfer.moved_bytes < transfer.size_bytes) continue;
+    lane.settling.push_back({&request, peer.puts()});
+    lane.flowing.erase(lane.flowing.begin());
+  }
+  return moved;
+}
+
+// Up to what costs less to copy twice than to make the sender wait.
+bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
+  bool readable = peer.mapped() && peer.link().traits().pullable;
+  uint64_t slot_bytes = StreamLayout::kDirect.slot_bytes;
+  uint64_t most = readable ? std::min(slot_bytes, options_.pull_min_bytes) : slot_bytes;
+  return size_bytes <= most && lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+}
+
+// How the peer gets data that stay with this rank's caller until it has received them.
+Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
+  const std::byte* data = send.arguments.input;
+  Message message;
+  message.size_bytes = send.transfer.size_bytes;
+  message.chunk_bytes = send.transfer.offer;
+  if (!peer.mapped()) return message;
+  if (auto region = memory_.find(data, message.size_bytes)) {
+    message.payload = TUTTI_TRY(links_.share(*region, data));
+    message.kind = MessageKind::kReference;
+  } else if (peer.link().traits().pullable && message.size_bytes >= options_.pull_min_bytes) {
+    message.address = reinterpret_cast<uint64_t>(data);
+    message.kind = MessageKind::kPull;
+  }
+  return message;
+}
+
+Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, const std::byte* from,
+                                             uint64_t size_bytes) {
+  Message message;
+  message.size_bytes = size_bytes;
+  if (size_bytes == 0) return send_one(peer, header, message, nullptr);
+  message.kind = size_bytes <= kInlineBytes ? MessageKind::kInline : MessageKind::kSlot;
+  SendStream& stream = peer.send_stream(channel_);
+  // Not only when it goes out: a slot that becomes free in between would go without its payload.
+  if (!stream.has_slot()) return PutResult::kFull;
+  if (message.kind == MessageKind::kSlot && peer.mapped()) {
+    copy(stream.slot(), from, size_bytes, Store::kCached);
+    from = stream.slot();
+  }
+  return send_one(peer, header, message, from);
+}
+
+Result<PutResult> PointToPoint::send_one(Peer& peer, const Header& header, const Message& message,
+                                         const std::byte* payload) {
+  SendStream& stream = peer.send_stream(channel_);
+  if (!stream.has_slot()) return PutResult::kFull;
+  return stream.send(message, header.word(), payload);
+}
+
+}  // namespace tutti

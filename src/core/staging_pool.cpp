@@ -1,0 +1,62 @@
+#include "core/staging_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti {
+namespace {
+
+constexpr uint64_t kSmallestBytes = 64 * 1024;
+// More than that is given back to the system, what was unused the longest first.
+constexpr uint64_t kMostIdleBytes = 64 * 1024 * 1024;
+constexpr size_t kMostIdle = 64;  // each has a descriptor
+
+}  // namespace
+
+StagingPool::~StagingPool() {
+  for (const Idle& each : idle_) (void)registry_.free(each.data);
+}
+
+StagingPool::Idle StagingPool::remove(size_t position) {
+  Idle removed = idle_[position];
+  idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(position));
+  idle_bytes_ -= removed.size_bytes;
+  return removed;
+}
+
+Result<StagingPool::Memory> StagingPool::take(uint64_t size_bytes) {
+  uint64_t wanted = std::bit_ceil(std::max(size_bytes, kSmallestBytes));
+  {
+    std::lock_guard lock(mutex_);
+    idle_.reserve(kMostIdle + 1);  // so that giving it back cannot fail
+    size_t best = idle_.size();
+    for (size_t i = 0; i < idle_.size(); ++i) {
+      bool fits = idle_[i].size_bytes >= wanted;
+      if (fits && (best == idle_.size() || idle_[i].size_bytes < idle_[best].size_bytes)) best = i;
+    }
+    if (best < idle_.size()) {
+      Idle taken = remove(best);
+      return Memory(*this, taken.data, taken.size_bytes);
+    }
+  }
+  return Memory(*this, TUTTI_TRY(registry_.allocate(wanted)), wanted);
+}
+
+void StagingPool::put_back(void* data, uint64_t size_bytes) noexcept {
+  std::unique_lock lock(mutex_);
+  idle_.push_back({data, size_bytes});
+  idle_bytes_ += size_bytes;
+  while (idle_bytes_ > kMostIdleBytes || idle_.size() > kMostIdle) {
+    Idle dropped = remove(0);
+    lock.unlock();  // communicators are told
+    (void)registry_.free(dropped.data);
+    lock.lock();
+  }
+}
+
+uint64_t StagingPool::idle_bytes() const {
+  std::lock_guard lock(mutex_);
+  return idle_bytes_;
+}
+
+}  // namespace tutti

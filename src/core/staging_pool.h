@@ -1,0 +1,57 @@
+// StagingPool: memory that peers can reach, for calls that stand for several. Shared by all communicators of the
+// process; what is not used stays for the next call, since peers have it mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/memory_registry.h"
+
+namespace tutti {
+
+class StagingPool {
+ public:
+  // Gives its memory back when it ends.
+  class Memory {
+   public:
+    Memory(StagingPool& pool, void* data, uint64_t size_bytes) : pool_(&pool), data_(data), size_bytes_(size_bytes) {}
+    Memory(Memory&& other) noexcept
+        : pool_(other.pool_), data_(std::exchange(other.data_, nullptr)), size_bytes_(other.size_bytes_) {}
+    Memory& operator=(Memory&&) = delete;
+    ~Memory() {
+      if (data_ != nullptr) pool_->put_back(data_, size_bytes_);
+    }
+    std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+   private:
+    StagingPool* pool_;
+    void* data_;
+    uint64_t size_bytes_;
+  };
+
+  explicit StagingPool(MemoryRegistry& registry) : registry_(registry) {}
+  ~StagingPool();
+
+  // Any thread. Errors: memory is short.
+  Result<Memory> take(uint64_t size_bytes);
+  uint64_t idle_bytes() const;
+
+ private:
+  struct Idle {
+    void* data;
+    uint64_t size_bytes;
+  };
+
+  void put_back(void* data, uint64_t size_bytes) noexcept;
+  Idle remove(size_t position);
+
+  MemoryRegistry& registry_;
+  mutable std::mutex mutex_;
+  std::vector<Idle> idle_;      // the longest unused first
+  uint64_t idle_bytes_ = 0;
+};
+
+}  // namespace tutti
