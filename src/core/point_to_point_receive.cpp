@@ -17,7 +17,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
     const std::byte* payload = message.kind == MessageKind::kInline ? reinterpret_cast<const std::byte*>(&line.words[3])
                                                                     : stream.next_slot();
     TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload));
-    stream.take(nullptr, 0, Lent::kNo);
+    stream.take(message.kind, nullptr, 0, Lent::kNo);
     stream.release();
     moved = true;
   }

@@ -117,7 +117,7 @@ Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, c
   message.kind = size_bytes <= kInlineBytes ? MessageKind::kInline : MessageKind::kSlot;
   SendStream& stream = peer.send_stream(channel_);
   // Not only when it goes out: a slot that becomes free in between would go without its payload.
-  if (!stream.has_slot()) return PutResult::kFull;
+  if (!stream.has_room()) return PutResult::kFull;
   if (message.kind == MessageKind::kSlot && peer.mapped()) {
     copy(stream.slot(), from, size_bytes, Store::kCached);
     from = stream.slot();
@@ -128,7 +128,7 @@ Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, c
 Result<PutResult> PointToPoint::send_one(Peer& peer, const Header& header, const Message& message,
                                          const std::byte* payload) {
   SendStream& stream = peer.send_stream(channel_);
-  if (!stream.has_slot()) return PutResult::kFull;
+  if (!stream.has_room()) return PutResult::kFull;
   return stream.send(message, header.word(), payload);
 }
 

@@ -234,7 +234,7 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
     }
   }
   if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
-  stream.take(payload, message.size_bytes, lent);
+  stream.take(message.kind, payload, message.size_bytes, lent);
   return Step::kDone;
 }
 

@@ -24,7 +24,7 @@ ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
 ChannelRun::Step ChannelRun::await_slots(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Peer& to = peer(program_->sends[op.sends.first + i].peer);
-    if (!to.send_stream(channel_).has_slot()) return wait_for(to);
+    if (!to.send_stream(channel_).has_room()) return wait_for(to);
   }
   return Step::kDone;
 }

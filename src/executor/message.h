@@ -23,6 +23,9 @@ enum class MessageKind : uint8_t {
 
 inline constexpr size_t kInlineBytes = 40;
 
+// Whether a message of this kind takes a slot of its stream; what is pulled may have to be stored somewhere.
+constexpr bool takes_slot(MessageKind kind) { return kind == MessageKind::kSlot || kind == MessageKind::kPull; }
+
 // A place in memory that its owner has shared; memory id 0 is none.
 struct Window {
   uint32_t memory_id = 0;

@@ -63,7 +63,9 @@ SendStream::SendStream(Peer& peer, int channel)
     : peer_(peer),
       lines_offset_(peer.layout_.line_offset(peer.self_, channel, 0)),
       payloads_offset_(peer.layout_.payload_offset(peer.self_, channel, 0)),
+      line_count_(peer.layout_.shape(channel).message_lines()),
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
+      slot_users_(slots_.count),
       freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))) {
   if (!peer.mapped()) filled_.reserve(slots_.count);
 }
@@ -83,7 +85,7 @@ void SendStream::give_back(uint64_t puts_completed) {
 
 Result<PutResult> SendStream::send(const Message& message, uint64_t signature, const std::byte* payload) {
   Line line = encode(message, sent_ + 1, signature, payload);
-  RemoteSlice where{&peer_.remote_arena_, lines_offset_ + slots_.next * sizeof(Line)};
+  RemoteSlice where{&peer_.remote_arena_, lines_offset_ + sent_ % line_count_ * sizeof(Line)};
   bool by_put = message.kind == MessageKind::kSlot && !peer_.mapped();
   PutResult result;
   if (by_put) {
@@ -97,7 +99,10 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
   if (by_put) ++peer_.puts_;
   if (by_put && payload == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
-  slots_.advance();
+  if (takes_slot(message.kind)) {
+    slot_users_[slots_.next] = sent_;
+    slots_.advance();
+  }
   if (message.kind == MessageKind::kReference || message.kind == MessageKind::kPull) referenced_ = sent_;
   return result;
 }
@@ -106,12 +111,14 @@ RecvStream::RecvStream(Peer& peer, int channel)
     : peer_(peer),
       slots_(peer.slots_at(peer.arena_.data() + peer.layout_.payload_offset(peer.rank(), channel, 0), channel)),
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
+      line_count_(peer.layout_.shape(channel).message_lines()),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)) {}
 
-void RecvStream::take(const std::byte* payload, uint64_t size_bytes, Lent lent) {
+void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());
   ++taken_;
-  slots_.advance();
+  in_slot_ = takes_slot(kind);
+  if (in_slot_) slots_.advance();
   payload_ = payload;
   size_bytes_ = size_bytes;
   lent_ = lent;
@@ -119,7 +126,9 @@ void RecvStream::take(const std::byte* payload, uint64_t size_bytes, Lent lent) 
 
 void RecvStream::release_held() {
   released_ = taken_;
-  bool batch_full = released_ - told_ >= static_cast<uint64_t>(told_at_once(static_cast<int>(slots_.count)));
+  if (in_slot_) ++slots_owed_;
+  bool batch_full = slots_owed_ >= static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count))) ||
+                    released_ - told_ >= static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)));
   due_ = due_ || lent_ != Lent::kNo || batch_full;
   tell();
 }
@@ -133,6 +142,7 @@ void RecvStream::tell() {
   if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
   peer_.handed_ = true;
   told_ = released_;  // a peer that is gone needs no telling
+  slots_owed_ = 0;
   due_ = false;
 }
 

@@ -1,6 +1,7 @@
 // Peer: everything the executor keeps about one other rank: the link, the two arenas, and the streams both ways.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,7 +18,7 @@ namespace tutti {
 
 class Peer;
 
-// Where the slots of one stream lie, and which one is next.
+// Where the slots of one stream lie, and which one is next. The two ends go through them alike.
 struct SlotRing {
   std::byte* first = nullptr;
   uint64_t stride = 0;
@@ -28,12 +29,16 @@ struct SlotRing {
   void advance() { next = next + 1 == count ? 0 : next + 1; }
 };
 
-// Messages to the peer, in order. A message's slot may be used again once the peer has released the message.
+// Messages to the peer, in order. A message's line and slot may be used again once the peer has released the message.
 class SendStream {
  public:
   SendStream(Peer& peer, int channel);
 
-  bool has_slot() const { return sent_ - freed_seen_ < slots_.count || sent_ - freed() < slots_.count; }
+  // Whether there is a line and a slot for one more message.
+  bool has_room() const {
+    uint64_t to_be_freed = std::max(slot_users_[slots_.next], sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
+    return freed_seen_ >= to_be_freed || freed() >= to_be_freed;
+  }
   // Whether the peer has released all messages that referred to memory of the caller.
   bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else a buffer that stands for
@@ -60,7 +65,9 @@ class SendStream {
   Peer& peer_;
   const uint64_t lines_offset_;     // in the peer's arena
   const uint64_t payloads_offset_;
+  const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
+  std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
   BufferPool::Buffer filling_;      // stands for the next slot, when they are not
   std::vector<Filled> filled_;      // in the order of their puts
   const Line* const freed_;         // the peer counts there what it has released
@@ -79,10 +86,10 @@ class RecvStream {
 
   // The next message is here.
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
-  const Line& next_line() const { return lines_[slots_.next]; }  // valid when ready()
-  std::byte* next_slot() const { return slots_.next_slot(); }    // the slot of the next message
-  // Takes the next message; its payload is `payload` until release().
-  void take(const std::byte* payload, uint64_t size_bytes, Lent lent);
+  const Line& next_line() const { return lines_[taken_ % line_count_]; }  // valid when ready()
+  std::byte* next_slot() const { return slots_.next_slot(); }  // of the next message, if it takes one
+  // Takes the next message, which is of this kind; its payload is `payload` until release().
+  void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
 
   bool holding() const { return taken_ > released_; }
   // How many messages were taken so far.
@@ -106,8 +113,11 @@ class RecvStream {
   Peer& peer_;
   SlotRing slots_;
   const Line* const lines_;
+  const uint64_t line_count_;
   const uint64_t freed_offset_;  // in the peer's arena
   uint64_t taken_ = 0;
+  bool in_slot_ = false;         // the held message has a slot
+  uint32_t slots_owed_ = 0;      // released ones that the sender was not told of
   uint64_t released_ = 0;
   uint64_t told_ = 0;
   const std::byte* payload_ = nullptr;

@@ -2,6 +2,7 @@
 // message touches are never backed by memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "transports/transport.h"
@@ -13,7 +14,8 @@ constexpr int told_at_once(int slots) { return (slots + 1) / 2; }
 // So many slots of a stream are certain to be free when the receiver has released all messages, told of or not.
 constexpr int certain_slots(int slots) { return slots - told_at_once(slots) + 1; }
 
-// One stream's ring of slots.
+// One stream's ring of slots, and of lines, of which there are more: a message without a payload of its own takes no
+// slot, and the more lines there are, the more rarely its receiver has to tell that it is released.
 struct SlotShape {
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;  // a multiple of 64
@@ -21,8 +23,9 @@ struct SlotShape {
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
   uint64_t stride() const { return slot_bytes + 3 * sizeof(Line); }
   uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
-  // Of messages, and one where the peer counts those that it has released.
-  uint64_t lines() const { return static_cast<uint64_t>(slots) + 1; }
+  int message_lines() const { return std::max(64, slots); }
+  // With the one where the peer counts the messages that it has released.
+  uint64_t lines() const { return static_cast<uint64_t>(message_lines()) + 1; }
 };
 
 // From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
@@ -38,13 +41,13 @@ struct StreamLayout {
   int streams_per_peer() const { return channels + 1; }
   SlotShape shape(int channel) const { return channel < channels ? SlotShape{slots, slot_bytes} : kDirect; }
 
-  // The line of messages from `peer`.
-  uint64_t line_offset(int peer, int channel, int slot) const {
+  // A line of messages from `peer`.
+  uint64_t line_offset(int peer, int channel, int line) const {
     uint64_t before = channel * shape(0).lines();
-    return (peer * lines_per_peer() + before + slot) * sizeof(Line);
+    return (peer * lines_per_peer() + before + line) * sizeof(Line);
   }
   // Where `peer` counts the messages of ours that it has released.
-  uint64_t freed_offset(int peer, int channel) const { return line_offset(peer, channel, shape(channel).slots); }
+  uint64_t freed_offset(int peer, int channel) const { return line_offset(peer, channel, shape(channel).message_lines()); }
   uint64_t payload_offset(int peer, int channel, int slot) const {
     uint64_t before = channel * shape(0).bytes();
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
