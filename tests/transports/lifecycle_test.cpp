@@ -143,10 +143,10 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
     check_ok(await_until(arrived, {&job.link(0, 1), &job.link(1, 0)}));
     WaitSet waits;
     job.link(1, 0).arm(waits);
-    check_ok(signal(job.link(0, 1), job.slice(0, 1, 1), Line{{turn}}));
+    check_ok(signal(job.link(0, 1), job.slice(0, 1, 64), Line{{turn}}));
     CHECK(waits.sleep(static_cast<int>(kPatienceMs)));
     job.link(1, 0).disarm();
-    auto woken = [&] { return counter_of(job.window(1).line(1)) == turn; };
+    auto woken = [&] { return counter_of(job.window(1).line(64)) == turn; };
     check_ok(await_until(woken, {&job.link(0, 1), &job.link(1, 0)}));
   }
   WaitSet waits;
