@@ -6,7 +6,7 @@
 //
 // Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances
 // a Link (put, signal, poll, arm, disarm), and one at a time connects the Links of one Transport; ownership may pass
-// between threads. abort() and ring() are for any thread.
+// between threads. abort() is for any thread.
 // Blocking: nothing here blocks.
 // Errors: once a Link has failed, every later call returns the same Status, which names the peer.
 #pragma once
@@ -175,9 +175,6 @@ class Transport {
   virtual void release(const LocalMemory* memory) = 0;
 
   virtual std::unique_ptr<Link> open(int peer) = 0;
-
-  // Wakes this rank if it sleeps in the WaitSet that its Links armed. Any thread, async-signal-safe.
-  virtual void ring() noexcept = 0;
 };
 
 }  // namespace tutti

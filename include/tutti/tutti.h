@@ -194,8 +194,8 @@ TUTTI_API tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size);
 /* TUTTI_SUCCESS while the communicator works, else its first error. Any thread; never blocks. */
 TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
 
-/* Waits until every call started on `comm` is complete on this rank, tells the other ranks that this one leaves in good
- * order, and waits until the ranks that it exchanged data with finalize too (or die, or "timeout_ms" passes). Blocks.
+/* Waits until every call started on `comm` is complete on this rank, and then until all other ranks finalize too (or
+ * one dies, or "timeout_ms" passes): those that still exchange messages may need this one to pass them on. Blocks.
  * Afterwards only tutti_comm_destroy() and the queries are allowed. */
 TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
 

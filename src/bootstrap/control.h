@@ -30,7 +30,8 @@ struct JoinInfo {
 // What the engine is told by the control plane, on the engine's thread.
 struct ControlEvents {
   std::function<void(int rank, Status why)> on_lost;   // `rank` died or left without saying goodbye: once per rank
-  // `rank` left in good order. Neighbours hear of every one, others once they have sent it something in vain.
+  // `rank` left in good order before others did. Neighbours hear of every one, others once they have sent it something
+  // in vain.
   std::function<void(int rank)> on_left;
   std::function<void(int rank, Status why)> on_abort;  // `rank` aborted the communicator
   std::function<void(int rank, uint32_t type, std::span<const std::byte>)> on_message;
@@ -63,8 +64,11 @@ class ControlPlane {
   virtual void send(int to, uint32_t type, std::span<const std::byte> payload) = 0;
   // Tells all ranks that the communicator is aborted. Any thread, does not block.
   virtual void abort(const Status& why) = 0;
-  // Says goodbye, waits until the neighbours have heard it or `deadline`, and closes. No events afterwards.
-  virtual void leave(Deadline deadline) = 0;
+  // Leaves in good order. Until `others` it first waits for all other ranks to leave too: those that still exchange
+  // messages may need this one to pass them on. It delivers messages meanwhile, and nothing else; a rank that is lost
+  // or an abort ends the wait. Then it says goodbye, waits until the neighbours have heard it or `deadline`, and
+  // closes. No events afterwards. kTimeout: not all ranks left until `others`.
+  virtual Status leave(Deadline others, Deadline deadline) = 0;
 };
 
 // Asks the environment who this process is. Without a launcher: rank 0 of 1. Contradictory variables, or several hosts

@@ -22,7 +22,7 @@ struct Command {
   uint32_t type = 0;
   Bytes payload;
   Status why;
-  std::optional<Deadline> deadline;
+  std::optional<Deadline> others;
 };
 
 class OverlayControlPlane final : public ControlPlane {
@@ -68,13 +68,15 @@ class OverlayControlPlane final : public ControlPlane {
   }
   void abort(const Status& why) override { post({Command::Kind::kAbort, -1, 0, {}, why}); }
 
-  void leave(Deadline deadline) override {
-    post({Command::Kind::kLeave, -1, 0, {}, {}, deadline});
+  Status leave(Deadline others, Deadline deadline) override {
+    Status met;
     if (thread_.joinable()) {
+      post({Command::Kind::kLeave, -1, 0, {}, {}, others});
       thread_.join();
-    } else {
-      obey();
+      met = std::move(met_);
     }
+    say_goodbye(deadline);
+    return met;
   }
 
  private:
@@ -109,11 +111,40 @@ class OverlayControlPlane final : public ControlPlane {
       switch (command.kind) {
         case Command::Kind::kSend: overlay_.send(command.to, command.type, command.payload); break;
         case Command::Kind::kAbort: overlay_.abort(command.why); break;
-        case Command::Kind::kLeave: say_goodbye(*command.deadline); return false;
+        case Command::Kind::kLeave: met_ = meet(*command.others); return false;
         case Command::Kind::kStop: return false;
       }
     }
     return true;
+  }
+
+  // Waits until all ranks are here.
+  Status meet(Deadline deadline) {
+    if (deadline.passed()) return {};
+    Barrier barrier(overlay_);
+    overlay_.turn(0, -1);
+    while (!barrier.advance()) {
+      if (deadline.passed()) {
+        return error(Code::kTimeout, "not all ranks have finalized; this one waited for rank {}", barrier.awaited());
+      }
+      if (!deliver_messages() || overlay_.is_gone(barrier.awaited())) return {};
+      obey();
+      overlay_.turn(deadline.left_ms(), wake_.get());
+    }
+    return {};
+  }
+
+  // Of the events, and drops the others. False when one of those says that not all ranks will leave.
+  bool deliver_messages() {
+    bool is_whole = true;
+    for (Event& event : overlay_.take_events()) {
+      if (event.kind != Event::Kind::kMessage) {
+        is_whole = false;
+      } else if (handlers_.on_message) {
+        handlers_.on_message(event.rank, event.type, event.payload);
+      }
+    }
+    return is_whole;
   }
 
   void say_goodbye(Deadline deadline) {
@@ -149,6 +180,7 @@ class OverlayControlPlane final : public ControlPlane {
   std::vector<Event> events_;  // not yet delivered
   std::mutex mutex_;
   std::vector<Command> commands_;  // guarded by mutex_
+  Status met_;                     // of meet(), once thread_ has ended
   std::thread thread_;
 };
 

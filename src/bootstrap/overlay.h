@@ -118,4 +118,21 @@ class Overlay {
 Result<std::vector<Bytes>> all_gather(Overlay& overlay, ByteView mine, std::string_view what, Deadline deadline,
                                       std::vector<Event>& events);
 
+// A dissemination barrier (Hensgen, Finkel and Manber, IJPP 17(1), 1988) over the overlay, which its owner drives with
+// turn(). One for each overlay, after the last all_gather.
+class Barrier {
+ public:
+  explicit Barrier(Overlay& overlay);
+  // Goes on as far as it can; true once all ranks are in it.
+  bool advance();
+  // The rank whose word is missing; it may be waiting for another one.
+  int awaited() const;
+
+ private:
+  void tell();
+
+  Overlay& overlay_;
+  int distance_ = 1;
+};
+
 }  // namespace tutti::bootstrap

@@ -172,6 +172,7 @@ Advance Communicator::advance() noexcept {
 }
 
 Advance Communicator::step() {
+  take_back_forgotten();
   Advance direct = step_direct();
   Advance collective = step_collectives();
   if (direct == Advance::kIdle) return collective;
@@ -285,6 +286,7 @@ void Communicator::give_up() {
   Status why = guarded([this] { return failure_.status(); });
   take_queued_direct();
   direct_->fail_all(why);
+  result_ = {};
   if (active_ != nullptr) complete_active(std::move(why));
 }
 

@@ -84,7 +84,7 @@ class Communicator {
   Status status() const { return failure_.status(); }
 
   // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the
-  // turn, before the next call. Any thread.
+  // turn, with that thread's next step. Any thread.
   void forget(uint64_t key);
 
   // One thread at a time has the turn to advance calls. The engine's way to it: empty when another one has or wants it.
@@ -153,7 +153,7 @@ class Communicator {
   void give_up();
   void drive(tutti_request& request);
   void sleep();
-  void part_from_peers();
+  void part_from_peers(Deadline deadline);
 
   // Sends and receives (communicator_direct.cpp).
   void make_direct();
@@ -164,7 +164,7 @@ class Communicator {
   Advance step_direct();
   Advance serve_direct();
   void look_at_direct_delays(WaitSet& waits);
-  void ask_late_ranks(tutti_request& request);
+  void ask_late_ranks(const tutti_request& request);
   CallRecord record_of(const tutti_request& request) const;
   bool has_said_all(int peer) const;
   Status direct_early_leavers() const;
@@ -235,7 +235,8 @@ class Communicator {
   std::unique_ptr<PointToPoint> direct_;
   bool told_slow_direct_ = false;        // slow_direct_ has a record
   int direct_lively_ = 0;                // so many more steps look at what others send
-  uint32_t unserved_steps_ = 0;          // in which nobody looked
+  uint32_t idle_steps_ = 0;              // without requests: one of many looks all the same
+  std::vector<bool> asked_ranks_;        // by rank: it knows that this one may wait for it
   Clock::time_point direct_looked_{};    // when look_at_direct_delays() did
 
   std::mutex forgotten_mutex_;           // guards forgotten_

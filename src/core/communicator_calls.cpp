@@ -94,7 +94,6 @@ void Communicator::hand_over_result() {
 
 // Where the caller's buffers lie in memory that peers can map.
 Status Communicator::find_windows() {
-  take_back_forgotten();
   call_.input_window = call_.output_window = {};
   if (call_.size_bytes <= kInlineBytes) return {};  // travels in messages
   const Geometry& geometry = active_->geometry;

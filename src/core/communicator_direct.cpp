@@ -27,6 +27,7 @@ void Communicator::make_direct() {
     complete(request, std::move(result));
   };
   auto ask = [this](int rank) { control_->send(rank, kConnect, {}); };
+  asked_ranks_.resize(nranks_);
   direct_ = std::make_unique<PointToPoint>(rank_, *links_, context_->memory, data_path_,
                                            PointToPoint::Events{.complete = done, .ask_for_link = ask});
 }
@@ -76,7 +77,7 @@ void Communicator::take_queued_direct() {
 // has come, and else now and then.
 Advance Communicator::step_direct() {
   take_queued_direct();
-  if (!direct_->is_busy() && direct_lively_ == 0 && ++unserved_steps_ % kUnservedSteps != 0) return Advance::kIdle;
+  if (!direct_->is_busy() && direct_lively_ == 0 && ++idle_steps_ % kUnservedSteps != 0) return Advance::kIdle;
   Advance served = serve_direct();
   direct_lively_ = served == Advance::kMoved ? kLivelySteps : std::max(0, direct_lively_ - 1);
   return served;
@@ -108,12 +109,14 @@ Advance Communicator::serve_direct() {
   return Advance::kMoved;
 }
 
-// Once for each request: a rank that leaves says so to those that have asked it.
-void Communicator::ask_late_ranks(tutti_request& request) {
-  if (std::exchange(request.transfer.asked, true)) return;
-  for (int rank = 0; rank < nranks_; ++rank) {
-    bool is_awaited = request.arguments.peer == TUTTI_ANY_SOURCE || request.arguments.peer == rank;
-    if (is_awaited && rank != rank_ && !has_said_all(rank)) control_->send(rank, kAskRecord, {});
+// Once is enough: a rank that leaves says so to those that have asked it.
+void Communicator::ask_late_ranks(const tutti_request& request) {
+  int peer = request.arguments.peer;
+  bool is_any = peer == TUTTI_ANY_SOURCE;
+  for (int rank = is_any ? 0 : peer; rank < (is_any ? nranks_ : peer + 1); ++rank) {
+    if (rank == rank_ || asked_ranks_[rank] || has_said_all(rank)) continue;
+    asked_ranks_[rank] = true;
+    control_->send(rank, kAskRecord, {});
   }
 }
 
@@ -169,6 +172,7 @@ Status Communicator::direct_early_leavers() const {
 Status Communicator::direct_early_leaver(const tutti_request& request) const {
   bool is_receive = request.arguments.collective == TUTTI_RECV;
   if (is_receive && request.transfer.peer >= 0) return {};  // its message is here
+  if (request.transfer.settles) return {};
   int peer = request.arguments.peer;
   bool blocks = !request.queued || finalized_;
   bool is_alone = peer == rank_ || (peer == TUTTI_ANY_SOURCE && nranks_ == 1);
@@ -182,11 +186,11 @@ Status Communicator::direct_early_leaver(const tutti_request& request) const {
     if (rank != peer && peer != TUTTI_ANY_SOURCE) continue;
     if (rank == rank_ ? !blocks : !has_said_all(rank)) return {};
   }
-  std::string who = peer == TUTTI_ANY_SOURCE ? "all other ranks have" : fmt::format("rank {} has", peer);
+  bool is_any = peer == TUTTI_ANY_SOURCE;
   return error(Code::kInvalidUsage,
-               "{} finalized, but rank {} called {}, which none of them answered; each message takes one send and one "
-               "receive",
-               who, rank_, record_of(request).text());
+               "{} finalized, but rank {} called {}, which {} answered; each message takes one send and one receive",
+               is_any ? "all other ranks have" : fmt::format("rank {} has", peer), rank_, record_of(request).text(),
+               is_any ? "none of them" : "it has not");
 }
 
 Status Communicator::direct_lateness(const tutti_request& request, int64_t timeout_ms) {
@@ -196,7 +200,7 @@ Status Communicator::direct_lateness(const tutti_request& request, int64_t timeo
   return error(Code::kTimeout, "{}; here, but not asked for: {}", late.message(), inbox.kept_text());
 }
 
-// A rank that makes no more calls says so to those that it has no link to when they ask. Otherwise it remembers them.
+// A rank that makes no more calls says so to those that ask, and whether it does. Otherwise it remembers them.
 bool Communicator::answer_with_goodbye(int asker) {
   Goodbye goodbye;
   {

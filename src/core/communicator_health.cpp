@@ -152,9 +152,7 @@ CallRecord Communicator::answer_to(const Question& question) const {
 }
 
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
-  if (type == kAskRecord || type == kConnect) {
-    if (answer_with_goodbye(from)) return;
-  }
+  bool is_parting = (type == kAskRecord || type == kConnect) && answer_with_goodbye(from);
   if (type == kAskRecord) {
     Question question;
     if (payload.size() == sizeof question) std::memcpy(&question, payload.data(), sizeof question);
@@ -170,7 +168,7 @@ void Communicator::on_message(int from, uint32_t type, std::span<const std::byte
     }
     links_->ring();
   } else if (type == kConnect) {
-    on_link_wanted(from);
+    if (!is_parting) on_link_wanted(from);
   } else if (auto record = CallRecord::decode(payload); type == kRecord && record && record->waits_for < nranks_) {
     on_answer(from, *record);
   }

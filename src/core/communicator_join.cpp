@@ -55,7 +55,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   TUTTI_TRY(agree_on_topology(deadline));
   name_transports();
   constexpr size_t kDescriptorsPerLink = 2;  // a doorbell and a socket
-  waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_));
+  waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_) + 1);
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());

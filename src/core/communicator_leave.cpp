@@ -17,27 +17,32 @@ constexpr int64_t kFailedLeaveMs = 1000;
 
 Status Communicator::finalize() {
   if (finalized_.exchange(true)) return {};
+  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   {
     Turn turn = take_turn();
     Waiter waiter(wait_policy_);
     while (has_calls()) {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
     }
-    part_from_peers();
+    part_from_peers(deadline);
     if (size_t lost = direct_->inbox().kept(); lost > 0 && !failure_.happened()) {
       log_warn("messages to this rank that were never received: {}, {}", lost, direct_->inbox().kept_text());
     }
   }
   context_->engine->remove(this);
-  int64_t patience_ms = failure_.happened() ? kFailedLeaveMs : config_.bootstrap_timeout_ms;
-  if (control_) control_->leave(Deadline::after_ms(patience_ms));
-  return failure_.status();
+  Status outcome = failure_.status();
+  if (control_ == nullptr) return outcome;
+  bool failed = !outcome.ok();
+  Status met = control_->leave(failed ? Deadline::after_ms(0) : deadline,
+                               Deadline::after_ms(failed ? kFailedLeaveMs : config_.bootstrap_timeout_ms));
+  if (!met.ok()) log_warn("{} within {} ms; leaving", met.message(), config_.timeout_ms);
+  return outcome;
 }
 
 // Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it
 // when it has completed its calls: it then has all that this rank sent, and stores nothing here any more. Links move on
 // meanwhile, because they may still hold what peers wait for.
-void Communicator::part_from_peers() {
+void Communicator::part_from_peers(Deadline deadline) {
   uint64_t calls = failure_.happened() ? UINT64_MAX : calls_;  // whoever waits for a rank that failed hears why
   std::vector<int> connected;
   std::map<int, Goodbye> goodbyes;
@@ -45,6 +50,7 @@ void Communicator::part_from_peers() {
     if (links_->peers()[rank] != nullptr) connected.push_back(rank);
   }
   for (int rank : connected) goodbyes[rank] = {.calls = calls, .messages = direct_->sent_to(rank)};
+  direct_->stop_connecting();  // whoever wants a link from here on gets a goodbye
   {
     std::lock_guard lock(answers_mutex_);
     parting_ = calls;
@@ -52,7 +58,6 @@ void Communicator::part_from_peers() {
     for (int rank : askers_) goodbyes.try_emplace(rank, Goodbye{.calls = calls, .messages = 0});
   }
   for (auto& [rank, goodbye] : goodbyes) control_->send(rank, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
-  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
   auto waits_on = [&] {
     return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !has_said_all(rank); });

@@ -73,6 +73,7 @@ void Unit::unpack() const {
 }
 
 using Units = std::vector<std::unique_ptr<Unit>>;
+using StagingByComm = std::map<tutti_comm*, StagingPool::Memory>;
 
 // Where the member goes: the last unit of its communicator and kind that has room, which all ranks find alike.
 Unit* unit_for(const Units& units, const tutti_comm* comm, const tutti_request& request) {
@@ -88,8 +89,8 @@ Unit* unit_for(const Units& units, const tutti_comm* comm, const tutti_request& 
 
 // Gives every fused unit its part of staging memory, which the result holds. Where memory is short the other ranks of
 // that communicator are told, since they will wait, and its units fail.
-std::vector<StagingPool::Memory> place(Units& units) {
-  std::vector<StagingPool::Memory> memory;
+StagingByComm place(Units& units) {
+  StagingByComm memory;
   std::map<tutti_comm*, uint64_t> totals;
   for (auto& unit : units) {
     if (!unit->is_fused()) continue;
@@ -105,7 +106,7 @@ std::vector<StagingPool::Memory> place(Units& units) {
       if (staging.ok()) unit->staging = staging->data() + unit->offset;
       if (!staging.ok()) unit->failure = staging.status();
     }
-    if (staging.ok()) memory.push_back(std::move(*staging));
+    if (staging.ok()) memory.emplace(comm, std::move(*staging));
   }
   return memory;
 }
@@ -113,13 +114,14 @@ std::vector<StagingPool::Memory> place(Units& units) {
 Status start(Unit& unit) {
   if (!unit.failure.ok()) return unit.failure;
   Communicator& communicator = *unit.comm->communicator;
-  if (unit.is_fused()) {
+  Status started = guarded([&] {
+    if (!unit.is_fused()) return communicator.start_prepared(unit.request());
     unit.pack();
-    TUTTI_TRY(communicator.start(unit.fused));
-  } else {
-    TUTTI_TRY(communicator.start_prepared(unit.request()));
-  }
-  return {};
+    return communicator.start(unit.fused);
+  });
+  // What only this rank suffers would leave the others waiting for it.
+  if (started.code() == Code::kSystem || started.code() == Code::kInternal) communicator.break_down(started);
+  return started;
 }
 
 // Whether who waits for one of the units leaves calls alone that others wait for.
@@ -139,13 +141,18 @@ bool Group::holds(const tutti_comm& comm) const {
 }
 
 Status Group::add(tutti_comm& comm, const CallArguments& arguments) {
-  auto request = std::make_unique<tutti_request>();
-  request->arguments = arguments;
-  Status admitted = comm.communicator->admit(*request);
+  Status admitted = guarded([&]() -> Status {
+    auto request = std::make_unique<tutti_request>();
+    request->arguments = arguments;
+    TUTTI_TRY(comm.communicator->admit(*request));
+    members_.push_back({&comm, std::move(request)});
+    return {};
+  });
+  if (admitted.ok()) return {};
   // The other ranks may have made the call before it failed: they go on with the group's other communicators.
-  Status& kept = comm.communicator->status().ok() ? refused_ : failed_;
-  if (!admitted.ok() && kept.ok()) kept = admitted;
-  if (admitted.ok()) members_.push_back({&comm, std::move(request)});
+  bool has_failed = comm.communicator->status().message() == admitted.message();
+  Status& kept = has_failed ? failed_ : refused_;
+  if (kept.ok()) kept = admitted;
   return admitted;
 }
 
@@ -168,13 +175,13 @@ Status Group::end() {
     unit->members.push_back(member.request.get());
     unit->bytes += vector_bytes(*member.request);
   }
-  std::vector<StagingPool::Memory> staging = place(units);
+  StagingByComm staging = place(units);
   bool needs_engine = are_of_several(units);
   // A communicator that has failed keeps none of the others from what their ranks wait for.
   std::vector<bool> started;
   started.reserve(units.size());
   for (auto& unit : units) {
-    Status status = guarded([&] { return start(*unit); });
+    Status status = start(*unit);
     started.push_back(status.ok());
     if (status.ok() && needs_engine) unit->comm->communicator->progress_alone();
     if (!status.ok()) unit->comm->keep(status);
@@ -186,7 +193,10 @@ Status Group::end() {
     unit.comm->communicator->wait(unit.request());
     const Status& result = unit.request().result;
     if (result.ok() && unit.is_fused()) unit.unpack();
-    if (!result.ok()) unit.comm->keep(result);
+    if (!result.ok()) {
+      unit.comm->keep(result);
+      if (unit.is_fused()) staging.at(unit.comm).abandon();
+    }
     if (first.ok()) first = result;
   }
   return first;

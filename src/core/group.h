@@ -21,7 +21,8 @@ class Group {
   // Keeps a call for the end. Errors: its arguments are wrong; its communicator has failed.
   Status add(tutti_comm& comm, const CallArguments& arguments);
   // Of the outermost group: runs all calls and blocks until they are complete. Errors: there is no group; the first one
-  // of add(), and then nothing was started; else the first one of a call.
+  // of add() for a wrong argument, and then nothing was started; else the first one of a communicator that had failed,
+  // or of a call.
   Status end();
 
  private:

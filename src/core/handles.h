@@ -33,8 +33,8 @@ struct tutti_comm {
   void remove(tutti_request& request);
 
   // Keeps the sentence for tutti_last_error(comm) and returns the code.
-  tutti_status_t keep(const tutti::Status& status) const {
-    if (!status.ok()) last_error = status.message();
+  tutti_status_t keep(const tutti::Status& status) const noexcept {
+    if (!status.ok()) tutti::or_end_without_memory([&] { last_error = status.message(); });
     return static_cast<tutti_status_t>(status.code());
   }
 };

@@ -1,10 +1,12 @@
 #include "core/links.h"
 
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <thread>
 
 #include "base/arithmetic.h"
@@ -50,6 +52,8 @@ Links::Links(const TransportContext& context, const Config& config)
 Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, const Config& config,
                                              std::shared_ptr<LoopbackHub> hub) {
   std::unique_ptr<Links> links(new Links(context, config));
+  links->wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!links->wake_) return system_error(errno, "cannot create an eventfd");
   links->arena_fd_ = TUTTI_TRY(create_memfd("tutti-arena", links->layout_.arena_bytes()));
   links->arena_ = TUTTI_TRY(Mapping::create(links->arena_fd_.get(), links->layout_.arena_bytes()));
   auto wanted = [&](std::string_view name) { return config.transport.empty() || config.transport == name; };
@@ -225,6 +229,7 @@ void Links::forget(uint64_t key) {
 }
 
 Links::Armed Links::arm(WaitSet& waits) {
+  waits.add(wake_.get(), POLLIN);
   for (End& end : ends_) {
     if (end.link) end.link->arm(waits);
   }
@@ -232,13 +237,17 @@ Links::Armed Links::arm(WaitSet& waits) {
 }
 
 void Links::disarm() {
+  uint64_t rings;
+  if (rung_.exchange(false)) (void)!::read(wake_.get(), &rings, sizeof rings);
   for (End& end : ends_) {
     if (end.link) end.link->disarm();
   }
 }
 
 void Links::ring() noexcept {
-  for (Carrier& carrier : carriers_) carrier.transport->ring();
+  rung_.store(true);
+  uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
 }
 
 void Links::abort() noexcept {

@@ -1,6 +1,7 @@
 // Links: one communicator's transports, its arena, and the peers it is connected to.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -67,8 +68,9 @@ class Links {
   using Armed = std::unique_ptr<Links, Disarm>;
   Armed arm(WaitSet& waits);
 
-  // Any thread: wakes this rank if it sleeps, and makes every link fail from now on.
+  // Any thread: wakes this rank if it sleeps.
   void ring() noexcept;
+  // Any thread: the same, and makes every link fail from now on.
   void abort() noexcept;
   // After abort(): waits until no peer is in memory of this rank's caller any more, for a fraction of a second at most:
   // a peer that is stopped or killed there never leaves it.
@@ -104,6 +106,8 @@ class Links {
 
   const int rank_;
   StreamLayout layout_;
+  Fd wake_;                                // an eventfd, by which ring() reaches a rank without links too
+  std::atomic<bool> rung_{false};          // since the last sleep
   Fd arena_fd_;
   Mapping arena_;
   std::vector<Carrier> carriers_;          // best first

@@ -104,6 +104,11 @@ Result<bool> PointToPoint::advance(Peer& peer) {
   return is_needed ? Result<bool>(peer.broken()) : moved;
 }
 
+void PointToPoint::settle_later(Lane& lane, tutti_request& request, uint64_t puts) {
+  lane.settling.push_back({&request, puts});
+  request.transfer.settles = true;
+}
+
 // Completes what only waited for the link: the peer then has all that it waits for, also if this rank does not come
 // back for long.
 bool PointToPoint::settle(Peer& peer) {

@@ -32,6 +32,8 @@ class PointToPoint {
   void post(tutti_request& request);
   // Joins in connecting to `rank`. False when it does so already, or that is done.
   bool connect_to(int rank);
+  // Connects to nobody any more.
+  void stop_connecting() { connecting_.clear(); }
   // Whether there is something that advance() may move at any time: requests, or links to be connected.
   bool is_busy() const { return !in_flight_.empty() || !connecting_.empty(); }
   // Goes as far as it can, for peers too that this rank has no request for. Errors: a link that a request needs is
@@ -96,6 +98,8 @@ class PointToPoint {
 
   Result<bool> read();
   Result<bool> read_piece(tutti_request& receive);
+  // The request is done once the link has sent what concerns it: `puts` as in Settling.
+  static void settle_later(Lane& lane, tutti_request& request, uint64_t puts = 0);
   bool settle(Peer& peer);
   void post_receive(tutti_request& request);
   void post_send(tutti_request& request);

@@ -36,8 +36,7 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
       bool is_offer = header.kind == Kind::kOffer;
       bool well_formed = is_valid(header.datatype) && message.size_bytes % size_of(header.datatype) == 0 &&
                          static_cast<int32_t>(header.value) >= 0 &&
-                         (is_offer ? message.chunk_bytes != 0 && message.size_bytes <= INT64_MAX
-                                   : message.size_bytes <= room);
+                         (is_offer ? message.chunk_bytes != 0 : message.size_bytes <= room);
       if (!well_formed) break;
       if (!is_offer) lane.kept_here += credit_of(message.size_bytes);
       if (lane.kept_here + lane.freed_here > kMostKeptBytes) break;
@@ -58,7 +57,7 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
       break;
     case Kind::kTaken:
       if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
-        lane.settling.push_back({send});
+        settle_later(lane, *send);
         return {};
       }
       break;
@@ -100,7 +99,7 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, uint64_t size_bytes, 
   copy((*found)->arguments.output + transfer.moved_bytes, payload, size_bytes, store);
   transfer.moved_bytes += size_bytes;
   if (transfer.moved_bytes < transfer.size_bytes) return {};
-  lane.settling.push_back({*found});
+  settle_later(lane, **found);
   lane.arriving.erase(found);
   return {};
 }
@@ -124,7 +123,7 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
   if (receive.arguments.message != nullptr) receive.arguments.message->tag = arrival.tag;
   if (arrival.offer != 0 && arrival.size_bytes == 0) {
     lane.answers.push_back({Kind::kTaken, arrival.offer});
-    lane.settling.push_back({&receive});
+    settle_later(lane, receive);
     return {};
   }
   if (arrival.offer != 0) {
@@ -144,7 +143,7 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
   if (arrival.source == rank_) {
     complete(receive, {});
   } else {
-    lane.settling.push_back({&receive});
+    settle_later(lane, receive);
   }
   return {};
 }
@@ -183,7 +182,7 @@ Result<bool> PointToPoint::read() {
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
     Lane& lane = lanes_[receive.transfer.peer];
     lane.answers.push_back({Kind::kTaken, receive.transfer.offer});
-    lane.settling.push_back({&receive});
+    settle_later(lane, receive);
     TUTTI_TRY(advance(*links_.peers()[receive.transfer.peer]));
   }
   return moved;

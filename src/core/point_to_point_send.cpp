@@ -56,7 +56,7 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     moved = true;
     if (is_eager) {
       lane.kept_there += credit_of(size);
-      lane.settling.push_back({&request, is_line ? peer.puts() + 1 : peer.puts()});
+      settle_later(lane, request, is_line ? peer.puts() + 1 : peer.puts());
     } else {
       lane.offers = request.transfer.offer == UINT32_MAX ? 0 : request.transfer.offer;
       lane.offered.push_back(&request);

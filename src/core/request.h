@@ -25,7 +25,7 @@ struct Transfer {
   uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
   Window window;             // or in what it shares
   size_t position = 0;       // among those in flight
-  bool asked = false;        // the ranks that it waits for were asked what they are in
+  bool settles = false;      // it is done, but for what the link has not sent yet
   std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
 };
 
@@ -71,7 +71,6 @@ class RequestQueue {
     if (first_ == nullptr) last_ = nullptr;
     return request;
   }
-  void clear() { first_ = last_ = nullptr; }
 
  private:
   tutti_request* first_ = nullptr;

@@ -17,6 +17,10 @@ StagingPool::~StagingPool() {
   for (const Idle& each : idle_) (void)registry_.free(each.data);
 }
 
+void StagingPool::Memory::abandon() {
+  if (data_ != nullptr) (void)pool_->registry_.free(std::exchange(data_, nullptr));
+}
+
 StagingPool::Idle StagingPool::remove(size_t position) {
   Idle removed = idle_[position];
   idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(position));
@@ -43,6 +47,7 @@ Result<StagingPool::Memory> StagingPool::take(uint64_t size_bytes) {
 }
 
 void StagingPool::put_back(void* data, uint64_t size_bytes) noexcept {
+  if (size_bytes > kMostIdleBytes) return (void)registry_.free(data);
   std::unique_lock lock(mutex_);
   idle_.push_back({data, size_bytes});
   idle_bytes_ += size_bytes;

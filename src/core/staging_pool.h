@@ -25,6 +25,8 @@ class StagingPool {
       if (data_ != nullptr) pool_->put_back(data_, size_bytes_);
     }
     std::byte* data() const { return static_cast<std::byte*>(data_); }
+    // Memory that a peer may still store to serves nobody else.
+    void abandon();
 
    private:
     StagingPool* pool_;

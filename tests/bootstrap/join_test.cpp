@@ -24,7 +24,7 @@ std::string whole_life(const JoinInfo& info, const JoinOptions& options) {
     }
   }
   if (Status started = (*plane)->start({}); !started.ok()) return std::string(started.message());
-  (*plane)->leave(Deadline::after_ms(5'000));
+  (void)(*plane)->leave(Deadline::after_ms(5'000), Deadline::after_ms(5'000));
   return "";
 }
 

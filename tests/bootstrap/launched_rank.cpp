@@ -20,7 +20,7 @@ Status one_life(const JoinInfo& info, const Config& config, int round) {
       return error(Code::kInternal, "rank {} said \"{}\"", rank, theirs);
   }
   TUTTI_TRY(plane->start({}));
-  plane->leave(Deadline::after_ms(5'000));
+  (void)plane->leave(Deadline::after_ms(5'000), Deadline::after_ms(5'000));
   return {};
 }
 

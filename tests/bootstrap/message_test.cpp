@@ -59,7 +59,8 @@ Job start_job(int nranks, const std::function<JoinOptions(int)>& options_of, Uni
 
 void leave_all(Job& job) {
   on_ranks<int>(static_cast<int>(job.planes.size()), [&](int rank) {
-    if (auto& plane = job.planes[static_cast<size_t>(rank)]) plane->leave(Deadline::after_ms(5'000));
+    auto& plane = job.planes[static_cast<size_t>(rank)];
+    if (plane) (void)plane->leave(Deadline::after_ms(5'000), Deadline::after_ms(5'000));
     return 0;
   });
 }

@@ -38,10 +38,37 @@ TEST_CASE("what is unused the longest makes room") {
   constexpr uint64_t kLarge = 32 * 1024 * 1024;
   MemoryRegistry registry;
   StagingPool pool(registry);
-  take_all(pool, {kLarge, kLarge, kLarge / 2});
-  CHECK(pool.idle_bytes() <= 2 * kLarge);
-  take_all(pool, {8 * kLarge});
-  CHECK(pool.idle_bytes() <= 2 * kLarge);
+  const std::byte* oldest = pool.take(kLarge)->data();
+  std::vector<StagingPool::Memory> both = take_all(pool, {kLarge, kLarge / 2});
+  const std::byte* small = both[1].data();
+  CHECK(both[0].data() == oldest);
+  auto another = pool.take(kLarge);
+  const std::byte* newest = another->data();
+  both.clear();
+  { StagingPool::Memory ends_last = std::move(*another); }
+  CHECK(pool.idle_bytes() == kLarge + kLarge / 2);
+  CHECK(pool.take(kLarge)->data() == newest);
+  CHECK(pool.take(kLarge / 2)->data() == small);
+}
+
+TEST_CASE("memory that is too large to be kept makes nothing else go") {
+  MemoryRegistry registry;
+  StagingPool pool(registry);
+  const std::byte* small = pool.take(1000)->data();
+  uint64_t idle = pool.idle_bytes();
+  take_all(pool, {256 * 1024 * 1024});
+  CHECK(pool.idle_bytes() == idle);
+  CHECK(pool.take(1000)->data() == small);
+}
+
+TEST_CASE("abandoned memory serves nobody else") {
+  MemoryRegistry registry;
+  StagingPool pool(registry);
+  auto memory = pool.take(1000);
+  const std::byte* place = memory->data();
+  memory->abandon();
+  CHECK(pool.idle_bytes() == 0);
+  CHECK(!registry.find(place, 1));
 }
 
 }  // namespace tutti::test

@@ -169,7 +169,6 @@ class FaultTransport final : public Transport {
     return std::make_unique<FaultLink>(inner_->open(peer), faults_,
                                        faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));
   }
-  void ring() noexcept override { inner_->ring(); }
 
  private:
   std::unique_ptr<Transport> inner_;

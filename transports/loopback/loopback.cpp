@@ -199,7 +199,6 @@ class LoopbackTransport final : public Transport {
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<LoopbackLink>(shared_, peer); }
-  void ring() noexcept override { shared_.bells.ring(); }
 
  private:
   Shared shared_;

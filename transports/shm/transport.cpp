@@ -79,7 +79,6 @@ class ShmTransport final : public Transport {
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<ShmLink>(shared_, peer); }
-  void ring() noexcept override { shared_.bells.ring(); }
 
  private:
   TransportContext context_;

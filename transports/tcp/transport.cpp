@@ -84,7 +84,6 @@ class TcpTransport final : public Transport {
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<TcpLink>(shared_, peer); }
-  void ring() noexcept override { shared_.bells.ring(); }
 
  private:
   // One socket for both families, or for IPv4 alone where IPv6 is switched off.

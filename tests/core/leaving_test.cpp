@@ -1,0 +1,130 @@
+// Ranks that leave while others still exchange messages.
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "core/links.h"
+#include "core/messages.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr int kRanks = 6;  // then 0 and 3 have no control connection to each other
+constexpr int kOpposite = kRanks / 2;
+
+void wait_for_others_to_leave() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+
+int regions_of_shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("tutti-memory") != std::string::npos;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("two ranks exchange messages when all others have called finalize") {
+  for (const char* transport : kTransports) {
+    for (bool were_connected : {true, false}) {
+      INFO(transport << (were_connected ? ", connected" : ""));
+      auto began = std::chrono::steady_clock::now();
+      check_all(with_ranks(kRanks, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+        if (rank % kOpposite != 0) return "";
+        std::vector<float> out(100), in(100);
+        std::string wrong;
+        for (int i = were_connected ? 0 : 1; i < 3; ++i) {
+          if (i == 1) wait_for_others_to_leave();
+          fill(out, rank, kOpposite - rank, i);
+          wrong += rank == 0 ? send(comm, out, kOpposite, i) : receive(comm, in, 0, i);
+          wrong += rank == 0 ? receive(comm, in, kOpposite, i) : send(comm, out, 0, i);
+          wrong += compare(in, kOpposite - rank, rank, i);
+        }
+        return wrong;
+      }));
+      // Nobody has waited for its deadline, which is a minute.
+      CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(30));
+    }
+  }
+}
+
+TEST_CASE("who receives from a rank that has finalized is told, also if they are no neighbours") {
+  for (const char* transport : kTransports) {
+    for (int peer : {kOpposite, TUTTI_ANY_SOURCE}) {
+      INFO(transport << ", peer " << peer);
+      auto said = with_ranks(kRanks, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+        if (rank != 0) return "";
+        wait_for_others_to_leave();
+        std::vector<float> data(2);
+        return receive(comm, data, peer, 6);
+      });
+      CHECK_THAT(said[0], Catch::Contains("finalized, but rank 0 called recv of up to 2 float32 from"));
+    }
+  }
+}
+
+TEST_CASE("who makes another call than a rank that is in finalize is told both calls") {
+  for (const char* transport : kTransports) {
+    INFO(transport);
+    auto said = with_ranks(2, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+      std::vector<float> data(8), out(8);
+      tutti_barrier(comm, nullptr);  // connects them, so that the broadcast returns
+      if (rank == 0) {
+        tutti_broadcast(data.data(), data.data(), 8, TUTTI_FLOAT32, 0, comm, nullptr);
+        return "";
+      }
+      wait_for_others_to_leave();
+      tutti_all_reduce(data.data(), out.data(), 8, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+      return tutti_last_error(comm);
+    });
+    CHECK_THAT(said[1], Catch::Contains("rank 0 called broadcast #2 of 8 float32 from rank 0, but rank 1 called "
+                                        "all_reduce #2"));
+  }
+}
+
+TEST_CASE("freed memory goes back to the system while a receive stands") {
+  constexpr int kRounds = 40;
+  constexpr size_t kCount = 300'000;
+  check_all(with_ranks(2, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    std::vector<float> flag(1), data(kCount);
+    std::vector<tutti_request_t*> standing;
+    if (rank == 0) standing.push_back(start(comm, TUTTI_RECV, flag, 1, 99));
+    std::string wrong;
+    int most = 0;
+    for (int i = 0; i < kRounds; ++i) {
+      if (rank == 1) {
+        wrong += receive(comm, data, 0, 0);
+        continue;
+      }
+      void* memory = nullptr;
+      if (tutti_mem_alloc(&memory, kCount * sizeof(float)) != TUTTI_SUCCESS) return tutti_last_error(nullptr);
+      wrong += send(comm, {static_cast<const float*>(memory), kCount}, 1, 0);
+      tutti_mem_free(memory);
+      most = std::max(most, regions_of_shared_memory());
+    }
+    if (most > kRounds / 2) wrong += fmt::format("{} regions at once; ", most);
+    if (rank == 1) return wrong + send(comm, flag, 0, 99);
+    return wrong + wait_all(comm, standing);
+  }));
+}
+
+TEST_CASE("a rank without a link can be woken") {
+  std::array<std::byte, 32> token{};
+  TransportContext context{.rank = 0, .nranks = 2, .job = 1, .token = token, .interface = ""};
+  Config config;
+  config.transport = "shm";
+  auto links = Links::create(context, config, std::make_shared<LoopbackHub>());
+  REQUIRE(links.ok());
+  (*links)->ring();  // while awake: the next sleep ends at once, and that is all
+  for (int i = 0; i < 3; ++i) {
+    WaitSet waits;
+    Links::Armed armed = (*links)->arm(waits);
+    if (i > 0) (*links)->ring();
+    CHECK(waits.sleep(20'000));
+  }
+  WaitSet waits;
+  Links::Armed armed = (*links)->arm(waits);
+  CHECK(!waits.sleep(0));
+}
+
+}  // namespace tutti::test
