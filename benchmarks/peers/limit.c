@@ -90,7 +90,7 @@ struct way {
 
 static void wait_for(const struct rank* self, const _Atomic uint64_t* flag, uint64_t value) {
   for (unsigned turn = 1; atomic_load_explicit(flag, memory_order_acquire) < value; ++turn) {
-    if (self->crowded || turn % 16384 == 0) sched_yield();
+    if (self->crowded || turn % 256 == 0) sched_yield();
 #if defined(__SSE__)
     _mm_pause();
 #endif
