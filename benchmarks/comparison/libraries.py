@@ -33,8 +33,9 @@ class Build:
         if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
             sys.exit(f"compare: {self.folder} is no build folder; `tools/dev build release` makes one, "
                      "--build names another")
-        for target in ("tutti_tool", "peers"):
-            subprocess.run(["cmake", "--build", self.folder, "--target", target], check=True, stdout=subprocess.DEVNULL)
+        configure = ["cmake", self.folder]  # finds what was installed since
+        for command in (configure, ["cmake", "--build", self.folder, "--target", "tutti_tool", "peers"]):
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def driver(self, name):
         path = os.path.join(self.folder, "benchmarks", "peers", f"peer_{name}")

@@ -4,7 +4,7 @@ import dataclasses
 
 from comparison import libraries as lib
 from comparison import rounds
-from comparison.table import cell, print_about
+from comparison.table import cell, median_text, print_about
 
 RANKS = 2
 MANY_RANKS = 64
@@ -45,11 +45,11 @@ def measure(build, arguments):
 
 def print_table(rows, missing, number_of_rounds):
     results = {row.library.name: row.result for row in reversed(rows)}  # of 2 ranks, which come first
-    print_about(f"Start-up and memory on {lib.CORES} cores, median of {number_of_rounds} rounds ± half the range of the "
-                "middle half", [row.library for row in rows if row.ranks == RANKS], results, missing)
+    print_about(f"Start-up and memory on {lib.CORES} cores: {median_text(number_of_rounds)}",
+                [row.library for row in rows if row.ranks == RANKS], results, missing)
     print("  seconds: from launching to the end of a program that makes a communicator and destroys it\n"
-          "  peak MiB: the most memory of a rank in an all-reduce of 64 MiB, beyond the two buffers and what the process\n"
-          "            had when it was started; pages that several ranks touch count in each\n"
+          "  peak MiB: the most memory of a rank in an all-reduce of 64 MiB, beyond the two buffers and what the\n"
+          "            process had when it was started; pages that several ranks touch count in each\n"
           "  share MiB: the same after the calls, where a page of k ranks counts a k-th in each\n")
     print(f"{'library':<12} {'ranks':>5} {'seconds':>16} {'peak MiB':>16} {'share MiB':>16}")
     for row in rows:

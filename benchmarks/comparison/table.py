@@ -82,6 +82,11 @@ def cell(result, key, digits=2):
     return f"{median:10.{digits}f} {spread_text:>5}"
 
 
+def median_text(number):
+    """What a cell has in a table of so many rounds."""
+    return "one round" if number == 1 else f"median of {number} rounds ± half the range of the middle half"
+
+
 def ratio_text(ratio, judged):
     if ratio is None:
         return f"{'-':>14}"
@@ -100,7 +105,7 @@ def print_about(heading, libraries, results, missing):
 
 def print_table(table):
     print_about(f"{table.collective}, {table.ranks} ranks on {lib.CORES} cores, {WHERE[table.table]}: microseconds, "
-                f"median of {table.rounds} rounds ± half the range of the middle half",
+                f"{median_text(table.rounds)}",
                 table.libraries, table.results, table.missing)
     own = table.with_role("own")
     limited = [library for library in own if library.limit in table.results]
@@ -114,7 +119,7 @@ def print_table(table):
         cells += [ratio_text(table.to_best(library, size), True) for library in own]
         cells += [ratio_text(table.to_limit(library, size), False) for library in limited]
         print((f"{size_text(size):>8} " + " ".join(cells)).rstrip())
-    for library in own:
+    for library in own if table.with_role("peer") else []:
         print(f"{library.name} is faster than every peer at {table.wins(library)} of {len(table.sizes)} sizes")
 
 

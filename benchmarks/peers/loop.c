@@ -215,21 +215,26 @@ int run_loop(const struct peer* peer, int argc, char** argv) {
     return 2;
   }
   if (!peer->calls[collective]) return kNoSuchCollective;
-  size_t largest = largest_size(argc, argv);
   struct measurement m = {.peer = peer, .collective = (enum peer_collective)collective};
-  m.in = allocate(peer, largest);
-  m.out = allocate(peer, largest);
   for (int i = 3; i < argc; ++i) {
     set_size(&m, strtoull(argv[i], NULL, 10));
-    if (m.count == 0) {
-      fprintf(stderr, "%s bytes are less than one float for each rank\n", argv[i]);
-      return 2;
-    }
+    if (m.count > 0) continue;
+    fprintf(stderr, "%s bytes are less than one float for each rank\n", argv[i]);
+    return 2;
+  }
+  m.in = allocate(peer, largest_size(argc, argv));
+  m.out = allocate(peer, largest_size(argc, argv));
+  for (int i = 3; i < argc; ++i) {
+    set_size(&m, strtoull(argv[i], NULL, 10));
     if (memory)
       measure_memory(&m);
     else
       measure_time(&m, strtod(argv[2], NULL));
     fflush(stdout);
+  }
+  if (!peer->allocate) {
+    free(m.out);
+    free(m.in);
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// oneCCL on CPUs, over libfabric. Arguments before run_loop()'s: rank, size, and an empty folder in which the ranks meet.
+// oneCCL on CPUs, over libfabric. Arguments before run_loop()'s: rank, size, and an empty folder in which the ranks
+// meet.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

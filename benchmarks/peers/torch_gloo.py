@@ -1,4 +1,4 @@
-"""Gloo inside torch.distributed: the loop of loop.c. Arguments: rank, size, folder, collective, seconds, sizes in bytes.
+"""Gloo inside torch.distributed: the loop of loop.c. Arguments: rank, size, folder, collective, seconds, sizes.
 
 torch reduces in place only; the time includes what Python adds to a call, as it does for every user of torch.
 """
@@ -23,7 +23,8 @@ def all_reduce(inputs, count, _):
 
 def all_gather(inputs, count, size):
     mine, gathered = inputs(count), torch.zeros(count * size)
-    return lambda: dist.all_gather_into_tensor(gathered, mine), gathered
+    blocks = list(gathered.chunk(size))
+    return lambda: dist.all_gather(blocks, mine), gathered
 
 
 def broadcast(inputs, count, _):
