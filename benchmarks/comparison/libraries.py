@@ -120,12 +120,13 @@ def peers(build, table, python):
         "UCC is not installed (source: github.com/openucx/ucc; cmake -DTUTTI_UCC_ROOT=PREFIX finds it)")
     add("oneccl", Library("oneccl" + tcp_name, "oneCCL" + over_tcp, build.under_tutti_run(build.driver("oneccl") or ""),
                           {"CCL_ATL_SHM": "0"} if tcp else {}),
-        "oneCCL is not installed (pip: oneccl-devel; cmake -DTUTTI_ONECCL_ROOT=VENV finds it)")
-    if table != "startup":
-        if library := torch_gloo(build, python):
-            found.append(library)
-        else:
-            missing.append(f"torch cannot be imported by {python} (pip: torch; --torch-python names another Python)")
+        "oneCCL is not installed (pip: oneccl-devel==2021.15.0; cmake -DTUTTI_ONECCL_ROOT=VENV finds it)")
+    if table == "startup":
+        missing.append("torch, as it starts with Python's own start-up and memory")
+    elif library := torch_gloo(build, python):
+        found.append(library)
+    else:
+        missing.append(f"torch cannot be imported by {python} (pip: torch; --torch-python names another Python)")
     return found, missing
 
 

@@ -53,8 +53,8 @@ def print_table(rows, missing, number_of_rounds):
           "  share MiB: the same after the calls, where a page of k ranks counts a k-th in each\n")
     print(f"{'library':<12} {'ranks':>5} {'seconds':>16} {'peak MiB':>16} {'share MiB':>16}")
     for row in rows:
-        print(f"{row.library.name:<12} {row.ranks:>5} {cell(row.result, FIGURES[0], 3)} "
-              f"{cell(row.result, FIGURES[1], 1)} {cell(row.result, FIGURES[2], 1)}")
+        cells = [cell(row.result, figure, digits) for figure, digits in zip(FIGURES, (3, 1, 1))]
+        print(f"{row.library.name:<12} {row.ranks:>5} {' '.join(cells)}".rstrip())
 
 
 def table_json(rows, missing):

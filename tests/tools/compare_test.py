@@ -196,6 +196,8 @@ class Compare(unittest.TestCase):
                                     (["--rounds", "0"], "--rounds and --ranks are at least 1"),
                                     (["--seconds", "nan"], "--seconds is more than 0"),
                                     (["--collective", "send_recv", "--ranks", "4"], "send_recv is between 2 ranks"),
+                                    (["--collective", "all_gather", "--ranks", "2,512"], "at least 2048 bytes"),
+                                    (["--plot", "a.svg", "--tables", "startup"], "--plot draws times over sizes"),
                                     (["--plot", "times.pdf"], "--plot times.pdf: the file's name ends in .svg or .png"),
                                     (["--json", "no/such/folder"], "--json: no/such/folder cannot be written"),
                                     (["--no-such"], "unrecognized arguments: --no-such")):
