@@ -130,14 +130,18 @@ static int run_rank(struct rank* self, int argc, char** argv) {
 }
 
 /* 0 when all children ended with 0; else the first other status, and the children that are left end with it. */
-static int wait_for_children(const pid_t* children, int count) {
+static int wait_for_children(pid_t* children, int count) {
   int status = 0;
   for (int left = count; left > 0; --left) {
     int ended = 0;
-    if (wait(&ended) < 0) return 1;
-    if (ended == 0 || status != 0) continue;
-    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 1;
-    for (int i = 0; i < count; ++i) kill(children[i], SIGKILL);
+    pid_t child = wait(&ended);
+    if (child < 0) return 1;
+    int failed = ended != 0 && status == 0;
+    if (failed) status = WIFEXITED(ended) ? WEXITSTATUS(ended) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (children[i] == child) children[i] = 0; /* the number may soon be another process's */
+      if (failed && children[i] > 0) kill(children[i], SIGKILL);
+    }
   }
   return status;
 }
