@@ -1,5 +1,6 @@
-"""`benchmarks/compare` with drivers that only say what they would have measured."""
+"""`benchmarks/compare` with drivers that only say what they would have measured, and the real ones for small sizes."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,14 +11,21 @@ import unittest
 import harness
 
 COMPARE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks", "compare")
-# Prints "BYTES CALLS MICROSECONDS WRONG" for every size, as the real drivers do on rank 0.
+COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "send_recv"]
+# Prints on rank 0 what the real drivers print (benchmarks/peers/loop.h).
 DRIVER = """#!/bin/sh
-{shift}
-test "$TUTTI_RANK" = 0 || exit 0
-shift  # the seconds
+{before}
+test "${{TUTTI_RANK:-0}}" = 0 || exit 0
+test "$1" = {lacks} && exit 69
+case "$1" in
+  nothing) exit 0 ;;
+  memory) echo a warning of the library; echo "$3 2048 -1024"; exit 0 ;;
+esac
+shift 2  # the collective, the seconds
 for size; do echo $size 10 $((size {per_byte})).5 {wrong}; done
 exit {status}
 """
+GLOO_ARGUMENTS = "shift 3  # rank, size, folder"
 
 
 class Compare(unittest.TestCase):
@@ -25,62 +33,177 @@ class Compare(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.build = folder.name
+        self.peers = os.path.join(self.build, "benchmarks", "peers")
         os.makedirs(os.path.join(self.build, "tools"))
-        os.makedirs(os.path.join(self.build, "benchmarks", "peers"))
+        os.makedirs(self.peers)
         os.symlink(harness.TUTTI, os.path.join(self.build, "tools", "tutti"))
 
-    def driver(self, name, per_byte, shift="", wrong=0, status=0):
-        path = os.path.join(self.build, "benchmarks", "peers", f"peer_{name}")
+    def driver(self, name, per_byte, before="", lacks="none", wrong=0, status=0):
+        path = os.path.join(self.peers, f"peer_{name}")
         with open(path, "w", encoding="ascii") as file:
-            file.write(DRIVER.format(shift=shift, per_byte=per_byte, wrong=wrong, status=status))
+            file.write(DRIVER.format(before=before, lacks=lacks, per_byte=per_byte, wrong=wrong, status=status))
         os.chmod(path, 0o755)
 
-    def gloo(self, *arguments, **options):
-        self.driver("gloo", *arguments, shift="shift; shift; shift  # rank, size, folder", **options)
+    def tutti(self, per_byte):
+        """On memory of its own it takes 1 us less."""
+        self.driver("tutti", per_byte + " $less", before="test $1 = tutti && less=-1; shift  # the memory")
 
-    def compare(self, *arguments):
+    def gloo(self, *arguments, **options):
+        self.driver("gloo", *arguments, before=GLOO_ARGUMENTS, **options)
+
+    def limit(self, per_byte):
+        self.driver("limit", per_byte, before="shift 2  # the kind, the ranks")
+
+    def real(self, name):
+        os.symlink(os.environ[f"PEER_{name.upper()}"], os.path.join(self.peers, f"peer_{name}"))
+
+    def compare(self, *arguments, **environment):
         figures = os.path.join(self.build, "figures.json")
         command = [sys.executable, COMPARE, "--no-build", "--build", self.build, "--torch-python", "no-such-python",
                    "--sizes", "8,1K", "--ranks", "2", "--tables", "shm", "--json", figures, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=harness.LIMIT_S, check=False,
-                              env=dict(os.environ, TUTTI_CALIBRATION="off"))
+                              env=dict(os.environ, TUTTI_CALIBRATION="off", **environment))
         if not os.path.exists(figures):
             return done, None
         with open(figures, encoding="utf-8") as file:
             return done, json.load(file)
 
-    def test_marks_wins_and_losses_by_the_ratio_of_the_medians(self):
-        self.driver("tutti", "* 2")
+    def test_judges_by_the_medians_of_the_best_peer_and_of_the_limit(self):
+        self.tutti("* 2")
         self.gloo("+ 100")
+        self.limit("/ 2")
         done, figures = self.compare()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"(?m)^ +8 B +16\.50 +108\.50 +gloo +0\.15  win$")
-        self.assertRegex(done.stdout, r"(?m)^ +1 KiB +2048\.50 +1124\.50 +gloo +1\.82  LOSS$")
-        self.assertIn("tutti is the fastest at 1 of 2 sizes", done.stdout)
-        rows = figures["tables"][0]["rows"]
-        self.assertEqual([(row["size_bytes"], row["tutti_us"], row["best_peer_us"]) for row in rows],
-                         [(8, 16.5, 108.5), (1024, 2048.5, 1124.5)])
-        self.assertEqual(figures["tables"][0]["libraries"][0]["rounds_us"]["8"], [16.5] * 5)
+        cells = [r" +16\.50", r" +15\.50", r" +108\.50", r" +4\.50", r" +4\.50"]  # tutti, -mem, gloo, limit, -mem
+        self.assertRegex(done.stdout, r"(?m)^ +8 B" + r" +±0%".join(cells) +
+                         r" +±0% +gloo +0\.15 win +0\.14 win +3\.67 +3\.44$")
+        self.assertRegex(done.stdout, r"(?m)^ +1 KiB +2048\.50 .* gloo +1\.82 LOSS +1\.82 LOSS +4\.00 +4\.00$")
+        self.assertIn("tutti is faster than every peer at 1 of 2 sizes", done.stdout)
+        self.assertIn("tutti-mem is faster than every peer at 1 of 2 sizes", done.stdout)
+        table = figures["tables"][0]
+        self.assertEqual([(row["size_bytes"], row["microseconds"]["tutti"]["median"], row["best_peer"],
+                           row["best_peer_us"], row["to_limit"]["tutti-mem"]) for row in table["rows"]],
+                         [(8, 16.5, "gloo", 108.5, 15.5 / 4.5), (1024, 2048.5, "gloo", 1124.5, 2047.5 / 512.5)])
+        self.assertEqual(table["libraries"][0]["rounds"]["8"], [16.5] * 5)
+        self.assertEqual([library["role"] for library in table["libraries"]], ["own", "own", "peer", "limit", "limit"])
 
-    def test_says_what_is_not_installed(self):
-        self.driver("tutti", "* 2")
-        done, _ = self.compare()
-        for name in ("Open MPI is not installed", "MPICH is not installed", "Gloo is not installed",
-                     "torch cannot be imported"):
-            self.assertIn(f"left out: {name}", done.stdout)
+    def test_says_what_is_not_installed_and_what_brings_it(self):
+        self.tutti("* 2")
+        self.limit("/ 2")
+        done, _ = self.compare("--tables", "shm,tcp,startup")
+        for name, remedy, tables in (("Open MPI", "openmpi-bin", 3), ("MPICH", "libmpich-dev", 2),
+                                     ("Gloo", "libgloo-dev", 3), ("UCC", "TUTTI_UCC_ROOT", 3),
+                                     ("oneCCL", "oneccl-devel", 3)):
+            lines = [line for line in done.stdout.splitlines() if f"left out: {name} is not installed" in line]
+            self.assertEqual(len(lines), tables)
+            self.assertIn(remedy, lines[0])
+        self.assertEqual(done.stdout.count("left out: torch cannot be imported"), 2)
 
     def test_leaves_a_library_out_that_fails_or_is_wrong_and_says_so(self):
+        self.tutti("* 2")
+        self.limit("/ 2")
         for options, sentence in (({"wrong": 3}, "gave 3 wrong elements at 8 bytes"),
                                   ({"status": 4}, "ended with status 4")):
-            self.driver("tutti", "* 2")
             self.gloo("+ 100", **options)
-            done, _ = self.compare("--rounds", "1")
+            done, figures = self.compare("--rounds", "1")
             self.assertEqual(done.returncode, 0)
             self.assertIn(sentence, done.stdout)
-            self.assertRegex(done.stdout, r"(?m)^ +8 B +16\.50 +-$")
+            self.assertRegex(done.stdout, r"(?m)^ +8 B +16\.50 +15\.50 +- ")
+            self.assertIsNone(figures["tables"][0]["rows"][0]["best_peer"])
 
-    def test_refuses_wrong_usage(self):
-        self.assertIn("--tables x", self.compare("--tables", "x")[0].stderr)
+    def test_leaves_a_library_out_that_has_no_such_collective(self):
+        self.tutti("* 2")
+        self.gloo("+ 100", lacks="all_to_all")
+        done, figures = self.compare("--rounds", "1", "--collective", "all_to_all,broadcast")
+        self.assertIn("left out: gloo has no all_to_all", done.stdout)
+        self.assertEqual([row["best_peer"] for table in figures["tables"] for row in table["rows"]],
+                         [None, None, "gloo", "gloo"])
+
+    def test_leaves_sizes_out_that_have_no_float_for_each_rank(self):
+        self.tutti("* 2")
+        _, figures = self.compare("--rounds", "1", "--ranks", "4", "--collective", "all_gather,broadcast")
+        self.assertEqual([[row["size_bytes"] for row in table["rows"]] for table in figures["tables"]],
+                         [[1024], [8, 1024]])
+
+    def test_measures_start_up_and_memory(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        done, figures = self.compare("--tables", "startup", "--rounds", "2")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = figures["tables"][0]["rows"]
+        self.assertEqual([(row["library"], row["ranks"]) for row in rows],
+                         [("tutti", 2), ("tutti-mem", 2), ("gloo", 2), ("tutti", 64)])
+        for row in rows:
+            self.assertEqual(len(row["seconds"]["rounds"]), 2)
+            memory = [row["peak_mib"]["median"], row["share_mib"]["median"]]
+            self.assertEqual(memory, [2, -1] if row["ranks"] == 2 else [None, None])
+        self.assertRegex(done.stdout, r"(?m)^gloo +2 +[0-9.]+ +[±>0-9]+% +2\.0 +±0% +-1\.0 +±0%$")
+
+    def test_tutti_and_the_limit_give_right_results(self):
+        self.real("tutti")
+        self.real("limit")
+        for ranks in ("2", "3"):
+            collectives = [name for name in COLLECTIVES if ranks == "2" or name != "send_recv"]
+            done, figures = self.compare("--rounds", "1", "--seconds", "0.001", "--sizes", "16,1K,40000,256K",
+                                         "--ranks", ranks, "--collective", ",".join(collectives))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual([table["collective"] for table in figures["tables"]], collectives)
+            for table in figures["tables"]:
+                names = ["tutti", "tutti-mem"] + ["limit", "limit-mem"] * (table["collective"] == "all_reduce")
+                self.assertEqual([(library["name"], library["failure"], len(library["rounds"]))
+                                  for library in table["libraries"]], [(name, "", 4) for name in names])
+
+    def test_the_loop_finds_wrong_results(self):
+        for collective in COLLECTIVES[:-1]:
+            for wrong in ("0", "1"):
+                done = subprocess.run([os.environ["PEER_WRONG"], wrong, collective, "0.001", "8", "4096"],
+                                      capture_output=True, text=True, timeout=harness.LIMIT_S, check=True)
+                lines = [line.split() for line in done.stdout.splitlines()]
+                self.assertEqual([(size, found) for size, _, _, found in lines], [("8", wrong), ("4096", wrong)])
+
+    def test_drivers_refuse_wrong_usage(self):
+        for arguments in (["sideways", "2", "all_reduce", "1", "8"], ["mapped", "0", "all_reduce", "1", "8"],
+                          ["mapped", "2", "no_such", "1", "8"], ["private", "3", "send_recv", "1", "8"], []):
+            done = subprocess.run([os.environ["PEER_LIMIT"], *arguments], capture_output=True, text=True,
+                                  timeout=harness.LIMIT_S, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("usage: ", done.stderr)
+
+    def test_draws_a_plot_where_matplotlib_is(self):
+        self.tutti("* 2")
+        self.limit("/ 2")
+        picture = os.path.join(self.build, "times.svg")
+        absent = os.path.join(self.build, "absent")
+        os.makedirs(absent)
+        with open(os.path.join(absent, "matplotlib.py"), "w", encoding="ascii") as file:
+            file.write("raise ImportError\n")
+        done, _ = self.compare("--plot", picture, PYTHONPATH=absent)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"^compare: --plot needs matplotlib: install Debian's python3-matplotlib.*\n$")
+        if importlib.util.find_spec("matplotlib"):
+            done, _ = self.compare("--plot", picture, "--rounds", "1", "--tables", "shm,tcp")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(picture, encoding="utf-8") as file:
+                self.assertIn("<svg", file.read())
+
+    def test_refuses_wrong_usage_in_one_sentence(self):
+        for arguments, sentence in ((["--tables", "x"], "--tables: 'x' is none of shm, tcp, startup"),
+                                    (["--collective", "all_reduce,scan"], "--collective: 'scan' is none of all_reduce"),
+                                    (["--sizes", "8,x"], "--sizes: 'x' is no number"),
+                                    (["--sizes", "6"], "--sizes: 6 bytes are no floats"),
+                                    (["--ranks", ""], "--ranks: '' is no number"),
+                                    (["--ranks", "0"], "--rounds and --ranks are at least 1"),
+                                    (["--rounds", "0"], "--rounds and --ranks are at least 1"),
+                                    (["--seconds", "nan"], "--seconds is more than 0"),
+                                    (["--collective", "send_recv", "--ranks", "4"], "send_recv is between 2 ranks"),
+                                    (["--collective", "all_gather", "--ranks", "2,512"], "at least 2048 bytes"),
+                                    (["--plot", "a.svg", "--tables", "startup"], "--plot draws times over sizes"),
+                                    (["--plot", "times.pdf"], "--plot times.pdf: the file's name ends in .svg or .png"),
+                                    (["--json", "no/such/folder"], "--json: no/such/folder cannot be written"),
+                                    (["--no-such"], "unrecognized arguments: --no-such")):
+            done, _ = self.compare(*arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn(sentence, done.stderr)
         self.assertIn("has no drivers", self.compare()[0].stderr)
 
 

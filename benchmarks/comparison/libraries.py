@@ -1,0 +1,141 @@
+"""Which libraries there are on this machine, and how each is started."""
+
+import dataclasses
+import os
+import shlex
+import subprocess
+import sys
+
+PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
+CORES = len(os.sched_getaffinity(0))
+
+
+@dataclasses.dataclass
+class Library:
+    """One way to run the drivers' loop. `command` turns a number of ranks and an empty folder into the beginning of a
+    command line, which what benchmarks/peers/loop.h lists completes."""
+    name: str
+    what: str
+    command: object
+    environment: dict = dataclasses.field(default_factory=dict)
+    role: str = "peer"  # own: is judged; peer: is what it is judged by; limit: is no library
+    limit: str = ""  # of an own one: the name of its limit
+
+
+class Build:
+    """The drivers in a CMake build folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.tutti = os.path.join(folder, "tools", "tutti")
+
+    def make(self):
+        if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
+            sys.exit(f"compare: {self.folder} is no build folder; `tools/dev build release` makes one, "
+                     "--build names another")
+        configure = ["cmake", self.folder]  # finds what was installed since
+        for command in (configure, ["cmake", "--build", self.folder, "--target", "tutti_tool", "peers"]):
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def driver(self, name):
+        path = os.path.join(self.folder, "benchmarks", "peers", f"peer_{name}")
+        return path if os.path.exists(path) else None
+
+    def under_tutti_run(self, *command):
+        """For a command that takes rank, size and an empty folder as its first arguments."""
+        return lambda ranks, folder: [self.tutti, "run", "-n", str(ranks), "--no-prefix", "--", "sh", "-c",
+                                      f'exec {shlex.join(command)} "$TUTTI_RANK" "$TUTTI_SIZE" "$@"', "sh", folder]
+
+
+def tutti(build, name, what, memory="malloc", limit="", **environment):
+    def command(ranks, _):
+        return [build.tutti, "run", "-n", str(ranks), "--no-prefix", build.driver("tutti"), memory]
+    return Library(name, what, command, environment, "own", limit)
+
+
+def limit(build, name, what, kind):
+    return Library(name, what, lambda ranks, _: [build.driver("limit"), kind, str(ranks)], role="limit")
+
+
+def open_mpi(build, name, what, *flags):
+    def command(ranks, _):
+        crowd = ["--oversubscribe"] if ranks > CORES else []
+        return ["mpirun.openmpi", *crowd, *flags, "-n", str(ranks), build.driver("openmpi")]
+    return Library(name, what, command, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+
+def mpich(build):
+    return Library("mpich", "MPICH", lambda ranks, _: ["mpiexec.mpich", "-n", str(ranks), build.driver("mpich")])
+
+
+def torch_gloo(build, python):
+    """The library, or None where `python` has no torch."""
+    try:
+        done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
+                              check=False)
+    except OSError:
+        return None
+    if done.returncode != 0:
+        return None
+    return Library("torch-gloo", f"Gloo inside torch {done.stdout.strip()}, in place, over TCP",
+                   build.under_tutti_run(python, os.path.join(PEERS, "torch_gloo.py")))
+
+
+def own(build, table):
+    if table == "tcp":
+        return [tutti(build, "tutti-tcp", "tutti over TCP", TUTTI_TRANSPORT="tcp")]
+    return [tutti(build, "tutti", "tutti on malloc memory", limit="limit"),
+            tutti(build, "tutti-mem", "tutti on memory from tutti_mem_alloc()", "tutti", limit="limit-mem")]
+
+
+def limits(build):
+    return [limit(build, "limit", "what a bare program reaches on malloc memory, without a library", "private"),
+            limit(build, "limit-mem", "what a bare program reaches on memory that all ranks have mapped", "mapped")]
+
+
+def peers(build, table, python):
+    """Other libraries for a table ("shm", "tcp" or "startup"), and sentences about those that are missing."""
+    tcp = table == "tcp"
+    over_tcp = " over TCP" if tcp else ""
+    tcp_name = "-tcp" if tcp else ""
+    found, missing = [], []
+
+    def add(driver, library, otherwise):
+        if build.driver(driver):
+            found.append(library)
+        else:
+            missing.append(otherwise)
+
+    add("openmpi",
+        open_mpi(build, "openmpi" + tcp_name, "Open MPI" + over_tcp,
+                 *(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"] if tcp else [])),
+        "Open MPI is not installed (Debian: openmpi-bin, libopenmpi-dev)")
+    if not tcp:
+        add("mpich", mpich(build), "MPICH is not installed (Debian: mpich, libmpich-dev)")
+    add("gloo", Library("gloo", "Gloo of the system, over TCP (it has no shared memory)",
+                        build.under_tutti_run(build.driver("gloo") or "")),
+        "Gloo is not installed (Debian: libgloo-dev)")
+    add("ucc", Library("ucc" + tcp_name, "UCC" + over_tcp, build.under_tutti_run(build.driver("ucc") or ""),
+                       {"UCX_TLS": "tcp,self"} if tcp else {}),
+        "UCC is not installed (source: github.com/openucx/ucc; cmake -DTUTTI_UCC_ROOT=PREFIX finds it)")
+    add("oneccl", Library("oneccl" + tcp_name, "oneCCL" + over_tcp, build.under_tutti_run(build.driver("oneccl") or ""),
+                          {"CCL_ATL_SHM": "0"} if tcp else {}),
+        "oneCCL is not installed (pip: oneccl-devel==2021.15.0; cmake -DTUTTI_ONECCL_ROOT=VENV finds it)")
+    if table == "startup":
+        missing.append("torch, as it starts with Python's own start-up and memory")
+    elif library := torch_gloo(build, python):
+        found.append(library)
+    else:
+        missing.append(f"torch cannot be imported by {python} (pip: torch; --torch-python names another Python)")
+    return found, missing
+
+
+def contest(build, table, collective, python):
+    """The libraries of one table, tutti's own first, and sentences about those that are missing."""
+    others, missing = peers(build, table, python)
+    libraries = own(build, table) + others
+    if table == "shm" and collective == "all_reduce":
+        libraries += limits(build)
+    elif table == "shm":
+        missing.append("the limit is measured for all_reduce alone")
+    return libraries, missing

@@ -1,0 +1,102 @@
+"""Runs libraries in rounds, in turn, and keeps what they measured."""
+
+import dataclasses
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+RUN_LIMIT_S = 900
+# Some libraries have warnings to say, also on the standard output.
+FIGURES = re.compile(r"[0-9]+( -?[0-9.]+)+")
+NO_SUCH_COLLECTIVE = 69  # kNoSuchCollective of benchmarks/peers/loop.h
+
+
+class NoSuchCollective(Exception):
+    """The library has none."""
+
+
+@dataclasses.dataclass
+class Result:
+    """Figures by key, such as a size, one for each round; or why there are none."""
+    figures: dict = dataclasses.field(default_factory=dict)
+    failure: str = ""
+    lacking: bool = False  # the failure is that the library has no such collective
+
+    def of(self, key):
+        return [] if self.failure else self.figures.get(key, [])
+
+    def median(self, key):
+        return statistics.median(self.of(key)) if self.of(key) else None
+
+    def spread(self, key):
+        """Half the range of the middle half of the rounds; None for a single round."""
+        if len(self.of(key)) < 2:
+            return None
+        lower, _, upper = statistics.quantiles(self.of(key), n=4, method="inclusive")
+        return (upper - lower) / 2
+
+
+def output_of(library, ranks, *arguments):
+    """The figures that rank 0 of the library's driver prints, line by line, and the seconds from its launch to its end.
+    Raises RuntimeError with one sentence, and NoSuchCollective."""
+    with tempfile.TemporaryDirectory(prefix="tutti-compare-") as folder:
+        command = [*library.command(ranks, folder), *map(str, arguments)]
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False,
+                                  stdin=subprocess.DEVNULL, env=dict(os.environ, **library.environment))
+        except subprocess.TimeoutExpired as late:
+            raise RuntimeError(f"did not finish within {RUN_LIMIT_S} s") from late
+        except OSError as absent:
+            raise RuntimeError(f"cannot be started: {absent}") from absent
+        seconds = time.perf_counter() - start
+    if done.returncode == NO_SUCH_COLLECTIVE:
+        raise NoSuchCollective
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise RuntimeError(f"ended with status {done.returncode}: {last}")
+    return [line.split() for line in done.stdout.splitlines() if FIGURES.fullmatch(line)], seconds
+
+
+def times_of(library, ranks, collective, seconds, sizes):
+    """Microseconds by size. Raises as output_of() does."""
+    lines, _ = output_of(library, ranks, collective, seconds, *sizes)
+    times = {}
+    for size, _, microseconds, wrong in lines:
+        if int(wrong):
+            raise RuntimeError(f"gave {wrong} wrong elements at {size} bytes")
+        times[int(size)] = float(microseconds)
+    if sorted(times) != sorted(sizes):
+        raise RuntimeError("did not measure every size")
+    return times
+
+
+def run_rounds(libraries, rounds, what, measure):
+    """Results by name of library. `measure` turns a library into a dictionary of figures. The order rotates, and who
+    has failed once is left out."""
+    results = {library.name: Result() for library in libraries}
+    for number in range(rounds):
+        turn = number % len(libraries)
+        for library in libraries[turn:] + libraries[:turn]:
+            result = results[library.name]
+            if result.failure:
+                continue
+            progress(f"{what}, round {number + 1} of {rounds}: {library.name}")
+            try:
+                for key, figure in measure(library).items():
+                    result.figures.setdefault(key, []).append(figure)
+            except NoSuchCollective:
+                result.failure, result.lacking = "has no such collective", True
+            except RuntimeError as failure:
+                result.failure = str(failure)
+    progress("")
+    return results
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,151 @@
+"""One table of one collective: times by size and library, and how tutti does beside the others and its limit."""
+
+import dataclasses
+import math
+
+from comparison import libraries as lib
+from comparison import rounds
+
+BLOCKS = {"reduce_scatter", "all_gather", "all_to_all"}  # a size is one block for each rank
+WHERE = {"shm": "shared memory", "tcp": "TCP on the loopback interface"}
+
+
+@dataclasses.dataclass
+class Table:
+    """What was measured for one collective, one way to move data and one number of ranks."""
+    table: str
+    collective: str
+    ranks: int
+    rounds: int
+    sizes: list
+    libraries: list
+    missing: list
+    results: dict
+
+    def with_role(self, role):
+        return [library for library in self.libraries if library.role == role]
+
+    def best_peer(self, size):
+        """Name and median; None twice where there is no peer."""
+        medians = {peer.name: self.results[peer.name].median(size) for peer in self.with_role("peer")}
+        medians = {name: median for name, median in medians.items() if median is not None}
+        best = min(medians, key=medians.get, default=None)
+        return best, medians.get(best)
+
+    def ratio(self, library, size, other):
+        """The library's median over `other`; None where one of them is missing."""
+        median = self.results[library.name].median(size)
+        return None if median is None or not other else median / other
+
+    def to_best(self, library, size):
+        return self.ratio(library, size, self.best_peer(size)[1])
+
+    def to_limit(self, library, size):
+        limit = self.results.get(library.limit)
+        return self.ratio(library, size, limit.median(size) if limit else None)
+
+    def wins(self, library):
+        ratios = [self.to_best(library, size) for size in self.sizes]
+        return sum(ratio is not None and ratio < 1 for ratio in ratios)
+
+
+def measure(build, name, collective, ranks, arguments):
+    """Runs all libraries of one table."""
+    libraries, missing = lib.contest(build, name, collective, arguments.torch_python)
+    sizes = [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
+    results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks",
+                                lambda library: rounds.times_of(library, ranks, collective, arguments.seconds, sizes))
+    for library in libraries:
+        if results[library.name].lacking:
+            missing.append(f"{library.name} has no {collective}")
+    libraries = [library for library in libraries if not results[library.name].lacking]
+    return Table(name, collective, ranks, arguments.rounds, sizes, libraries, missing, results)
+
+
+# ---- As text
+
+
+def size_text(size):
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift and size % (1 << shift) == 0:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
+
+
+def cell(result, key, digits=2):
+    """Median and spread, such as "16.50 ±3%", 16 wide."""
+    median, spread = result.median(key), result.spread(key)
+    if median is None:
+        return f"{'-':>16}"
+    percent = 0 if not spread else 100 * spread / abs(median) if median else math.inf
+    spread_text = "" if spread is None else f"±{percent:.0f}%" if percent < 1000 else ">999%"
+    return f"{median:10.{digits}f} {spread_text:>5}"
+
+
+def median_text(number):
+    """What a cell has in a table of so many rounds."""
+    return "one round" if number == 1 else f"median of {number} rounds ± half the range of the middle half"
+
+
+def ratio_text(ratio, judged):
+    if ratio is None:
+        return f"{'-':>14}"
+    verdict = ("win" if ratio < 1 else "LOSS") if judged else ""
+    return f"{ratio:9.2f} {verdict:<4}"
+
+
+def print_about(heading, libraries, results, missing):
+    print(f"\n{heading}")
+    for library in libraries:
+        failure = results[library.name].failure
+        print(f"  {library.name}: {library.what}{'; ' + failure if failure else ''}")
+    for sentence in missing:
+        print(f"  left out: {sentence}")
+
+
+def print_table(table):
+    print_about(f"{table.collective}, {table.ranks} ranks on {lib.CORES} cores, {WHERE[table.table]}: microseconds, "
+                f"{median_text(table.rounds)}",
+                table.libraries, table.results, table.missing)
+    own = table.with_role("own")
+    limited = [library for library in own if library.limit in table.results]
+    heads = [f"{library.name:>16}" for library in table.libraries] + [f"{'best peer':>12}"]
+    heads += [f"{library.name + '/best':>14}" for library in own]
+    heads += [f"{library.name + '/limit':>15}" for library in limited]
+    print(f"\n{'size':>8} " + " ".join(heads))
+    for size in table.sizes:
+        cells = [cell(table.results[library.name], size) for library in table.libraries]
+        cells += [f"{table.best_peer(size)[0] or '-':>12}"]
+        cells += [ratio_text(table.to_best(library, size), True) for library in own]
+        cells += [ratio_text(table.to_limit(library, size), False) for library in limited]
+        print((f"{size_text(size):>8} " + " ".join(cells)).rstrip())
+    for library in own if table.with_role("peer") else []:
+        print(f"{library.name} is faster than every peer at {table.wins(library)} of {len(table.sizes)} sizes")
+
+
+# ---- As JSON
+
+
+def libraries_json(libraries, results):
+    return [{"name": library.name, "what": library.what, "role": library.role,
+             "failure": results[library.name].failure,
+             "rounds": {str(key): figures for key, figures in results[library.name].figures.items()}}
+            for library in libraries]
+
+
+def figures_json(libraries, results, key):
+    return {library.name: {"median": results[library.name].median(key), "spread": results[library.name].spread(key)}
+            for library in libraries}
+
+
+def table_json(table):
+    rows = []
+    for size in table.sizes:
+        best, best_us = table.best_peer(size)
+        rows.append({
+            "size_bytes": size, "best_peer": best, "best_peer_us": best_us,
+            "microseconds": figures_json(table.libraries, table.results, size),
+            "to_best": {library.name: table.to_best(library, size) for library in table.with_role("own")},
+            "to_limit": {library.name: table.to_limit(library, size) for library in table.with_role("own")}})
+    return {"table": table.table, "collective": table.collective, "ranks": table.ranks, "missing": table.missing,
+            "rows": rows, "libraries": libraries_json(table.libraries, table.results)}
