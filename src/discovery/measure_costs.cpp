@@ -94,7 +94,7 @@ Costs measure_costs(const Inventory& host) {
   set(costs.slot_bytes_per_s, probe_slot(cpus));
   set(costs.wake_ns, probe_wake_ns(cpus));
   set(costs.yield_ns, probe_yield_ns(cpus.first));
-  if (auto pull = probe_pull(cpus.first)) {
+  if (auto pull = probe_pull(cpus)) {
     set(costs.pull_ns, pull->ns);
     set(costs.pull_bytes_per_s, pull->bytes_per_s);
   }

@@ -15,7 +15,7 @@ struct alignas(128) ProbeWord {
 // Waits for `word` to reach `value`, `relax()` in between; false at the deadline.
 template <typename Relax>
 bool await(const ProbeWord& word, uint32_t value, const Deadline& deadline, Relax&& relax) {
-  for (uint32_t turns = 1; word.value.load(std::memory_order_acquire) != value; ++turns) {
+  for (uint32_t turns = 1; word.value.load(std::memory_order_acquire) < value; ++turns) {
     if (turns % 1024 == 0 && deadline.passed()) return false;
     relax();
   }

@@ -29,7 +29,8 @@ std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes);
 // Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.
 std::optional<uint64_t> probe_crowd(const std::vector<int>& cpus, uint64_t bytes_of_each);
 
-// Payload per second from one core's memory through shared memory to another's, one copy after the other.
+// Payload per second that each of two cores gets from the other's memory through shared memory, both at once: a copy in
+// and a copy out on either side.
 std::optional<uint64_t> probe_slot(CpuPair cpus);
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
@@ -38,9 +39,9 @@ std::optional<uint64_t> probe_yield_ns(int cpu);
 
 struct PullCost {
   uint64_t ns = 0;           // of a small one
-  uint64_t bytes_per_s = 0;  // of large ones
+  uint64_t bytes_per_s = 0;  // of large ones, two cores from each other at once
 };
-std::optional<PullCost> probe_pull(int cpu);
+std::optional<PullCost> probe_pull(CpuPair cpus);
 
 struct TcpCost {
   uint64_t ns = 0;       // one way of a small message

@@ -79,6 +79,7 @@ class ChannelRun {
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
+  bool pulls() const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
   void reduce_sources(const Op& op);

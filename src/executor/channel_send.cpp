@@ -172,11 +172,17 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
   if (may_lend(send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
-    if (to.link().traits().pullable && value_bytes_ >= call_->options.pull_min_bytes) {
+    if (to.link().traits().pullable && pulls()) {
       return {MessageKind::kPull, nullptr, home_of(send, slice)};
     }
   }
   return {MessageKind::kSlot, stream.slot(), nullptr};
+}
+
+// Whether the receiver should read such a payload where it lies. What the kernel copies goes through the caches.
+bool ChannelRun::pulls() const {
+  const DataPathOptions& options = call_->options;
+  return value_bytes_ >= options.pull_min_bytes && call_->size_bytes < options.streaming_min_bytes;
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

@@ -29,13 +29,6 @@ uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
 }
 
-uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
-  for (const Cache& cache : inventory.caches) {
-    if (cache.level == 2) return cache.size_bytes / std::max(1, cache.cpus_sharing);
-  }
-  return 0;
-}
-
 }  // namespace
 
 Work::Work(const CostInputs& inputs, const PlanShape& shape)
@@ -127,9 +120,12 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {
-  // The calibrated reduction reads two and writes one.
-  uint64_t moved = saturating_mul(bytes, sources + 1) / 3;
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], ns_for(moved, host_of(rank).reduce_bytes_per_s));
+  // The calibrated reduction reads two and writes one. All but this rank's own contribution come from other cores.
+  const Host& host = host_of(rank);
+  uint64_t one_ns = ns_for(bytes, host.reduce_bytes_per_s) / 3;
+  uint64_t arrival_ns = std::max(one_ns, ns_for(bytes, host.copy_bytes_per_s));
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], 2 * one_ns);
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_mul(arrival_ns, sources - 1));
 }
 
 void Work::reduce_partial(int rank, int sources, uint64_t bytes) {

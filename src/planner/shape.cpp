@@ -7,22 +7,56 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kMappedSliceBytes = 64 * 1024;   // with its copies it stays in a core's L2
-constexpr uint64_t kSocketSliceBytes = 128 * 1024;  // amortizes a system call, and the next one fills while it travels
 constexpr uint64_t kSmallestSliceBytes = 16 * 1024;
-constexpr uint64_t kOverlap = 4;  // so many slices per chunk where the chunk is large enough
 constexpr int kMostAllPairsRanks = 128;
+// Of pipelines: slices per chunk where the chunk is large enough, and the largest ones.
+constexpr uint64_t kOverlap = 4;
+constexpr uint64_t kMappedOverlapBytes = 64 * 1024;
+constexpr uint64_t kSocketOverlapBytes = 128 * 1024;
 
 // `growth`: of partial results, for which a slot needs room too.
-uint64_t slice_bytes_for(uint64_t chunk_bytes, uint32_t growth, const Topology& topology, const Tuning& tuning) {
+uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tuning) {
   uint64_t most = std::max<uint64_t>(64, tuning.max_slice_bytes / growth / 64 * 64);
-  if (tuning.slice_bytes > 0) return std::clamp<uint64_t>(ceil_div(tuning.slice_bytes, 64) * 64, 64, most);
-  uint64_t usual = all_mapped(topology) ? kMappedSliceBytes : kSocketSliceBytes;
-  uint64_t overlapping = ceil_div(ceil_div(chunk_bytes, kOverlap), 64) * 64;
-  return std::min(std::clamp(overlapping, kSmallestSliceBytes, usual), most);
+  if (tuning.slice_bytes > 0) wanted = tuning.slice_bytes;
+  return std::clamp<uint64_t>(ceil_div(wanted, 64) * 64, 64, most);
+}
+
+// In a core's second-level cache the pieces of the two sides, the result and what is on its way have room.
+uint64_t cached_slice_bytes(const Topology& topology) {
+  constexpr uint64_t kLeast = 64 * 1024;
+  constexpr uint64_t kMost = 256 * 1024;
+  constexpr uint64_t kPieces = 8;
+  uint64_t least = kMost;
+  for (const TopologyHost& host : topology.hosts) {
+    least = std::min(least, std::max(kLeast, cache_bytes_per_cpu(host.inventory) / kPieces / 64 * 64));
+  }
+  return least;
+}
+
+PlanShape shape_without_slices(std::string_view algorithm, const Topology& topology, const Request& request,
+                               const Tuning& tuning, int chunks, int channels) {
+  PlanShape shape;
+  shape.algorithm = algorithm;
+  shape.collective = request.collective;
+  shape.nranks = topology.nranks();
+  shape.root = request.root;
+  shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : channels, 1, kMaxPlanChannels);
+  shape.chunks = chunks;
+  return shape;
+}
+
+uint64_t chunk_bytes_of(const PlanShape& shape, const Request& request) {
+  return ceil_div(ceil_div(request.size_bytes(), shape.channels), shape.chunks);
 }
 
 }  // namespace
+
+uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
+  for (const Cache& cache : inventory.caches) {
+    if (cache.level == 2) return cache.size_bytes / std::max(1, cache.cpus_sharing);
+  }
+  return 0;
+}
 
 uint32_t growth_of_partial_results(const Request& request) {
   return partial_growth(request.collective, request.datatype, request.op);
@@ -32,18 +66,21 @@ bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 &&
 
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks, int channels) {
-  PlanShape shape;
-  shape.algorithm = algorithm;
-  shape.collective = request.collective;
-  shape.nranks = topology.nranks();
-  shape.root = request.root;
-  shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : channels, 1, kMaxPlanChannels);
-  shape.chunks = chunks;
-  uint64_t chunk_bytes = ceil_div(ceil_div(request.size_bytes(), shape.channels), chunks);
-  shape.slice_bytes = slice_bytes_for(chunk_bytes, growth_of_partial_results(request), topology, tuning);
+  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, channels);
+  uint64_t usual = cached_slice_bytes(topology);
+  uint64_t wanted = std::clamp(chunk_bytes_of(shape, request), kSmallestSliceBytes, usual);
+  shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;
 }
 
+PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, const Request& request,
+                          const Tuning& tuning, int chunks, int channels) {
+  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, channels);
+  uint64_t usual = all_mapped(topology) ? kMappedOverlapBytes : kSocketOverlapBytes;
+  uint64_t wanted = std::clamp(ceil_div(chunk_bytes_of(shape, request), kOverlap), kSmallestSliceBytes, usual);
+  shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
+  return shape;
+}
 std::string admit_all_pairs(const Topology& topology) {
   if (topology.nranks() <= kMostAllPairsRanks) return "";
   return fmt::format("every rank would hold a link to each of the other {} ranks; the most is {}",

@@ -9,13 +9,19 @@
 
 namespace tutti {
 
-// One channel unless the user says otherwise; slices that stay in cache on one host and are worth a packet train
-// between hosts, and that are small enough for a few of them to overlap.
+// One channel unless the user says otherwise; slices that are as large as a core's own cache allows: each costs its
+// messages, and where nothing is passed on, no other rank waits for the first of them.
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks = 1, int channels = 1);
+// The same for an algorithm in which ranks pass slices on: a few of them are under way at once.
+PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, const Request& request,
+                          const Tuning& tuning, int chunks = 1, int channels = 1);
 
 // partial_growth() of the request.
 uint32_t growth_of_partial_results(const Request& request);
+
+// The second-level cache's share of one processor; 0: unknown.
+uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 
 // Whether every pair of ranks can map each other's memory.
 bool all_mapped(const Topology& topology);

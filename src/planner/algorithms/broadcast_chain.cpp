@@ -11,7 +11,7 @@ namespace {
 std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  PlanShape shape = basic_shape("chain", topology, request, tuning);
+  PlanShape shape = pipelined_shape("chain", topology, request, tuning);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
   return shape;

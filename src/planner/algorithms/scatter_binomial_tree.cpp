@@ -12,7 +12,7 @@ namespace {
 std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  PlanShape shape = basic_shape("binomial_tree", topology, request, tuning, topology.nranks());
+  PlanShape shape = pipelined_shape("binomial_tree", topology, request, tuning, topology.nranks());
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
   return shape;

@@ -1,0 +1,127 @@
+// What it costs two cores to bring each other what lies in their private memory, both at once as the ranks of a
+// collective do: through slots that both can reach, and pulled by process_vm_readv.
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "discovery/probe_buffer.h"
+#include "discovery/probe_word.h"
+#include "discovery/probes.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kPiece = 256 << 10;  // as large as slices get
+constexpr uint32_t kSlots = 4;
+constexpr uint32_t kPieces = 32;      // more than the L2 holds, on both sides
+constexpr uint32_t kBatch = 4;        // short enough to fit between the interruptions of a busy machine
+constexpr int64_t kLimitMs = 200;
+
+// From this process itself: the kernel takes the same way as for another one, and needs no permission.
+bool pull(char* to, const char* from, size_t size) {
+  iovec local{to, size};
+  iovec remote{const_cast<char*>(from), size};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+}
+
+struct Side {
+  char* slot(uint32_t piece) const { return slots.data() + piece % kSlots * kPiece; }
+  bool ready() const { return from.data() != nullptr && slots.data() != nullptr && to.data() != nullptr; }
+
+  ProbeBuffer from{kPieces * kPiece};
+  ProbeBuffer slots{kSlots * kPiece};
+  ProbeBuffer to{kPieces * kPiece};
+  ProbeWord told;  // by the other side: so many pieces are there
+};
+
+class Exchange {
+ public:
+  bool ready() const { return sides_[0].ready() && sides_[1].ready(); }
+
+  void through_slots(int which) {
+    Side& mine = sides_[which];
+    Side& theirs = sides_[1 - which];
+    run(which, [&](uint32_t piece) {
+      size_t at = piece * kPiece;
+      probe_copy(theirs.slot(piece), mine.from.data() + at, kPiece);
+      theirs.told.value.store(piece + 1, std::memory_order_release);
+      if (!await(mine.told, piece + 1, deadline_)) return false;
+      probe_copy(mine.to.data() + at, mine.slot(piece), kPiece);
+      return true;
+    });
+  }
+
+  void pulled(int which) {
+    Side& mine = sides_[which];
+    Side& theirs = sides_[1 - which];
+    run(which, [&](uint32_t piece) {
+      size_t at = piece * kPiece;
+      theirs.told.value.store(piece + 1, std::memory_order_release);
+      return await(mine.told, piece + 1, deadline_) && pull(mine.to.data() + at, theirs.from.data() + at, kPiece);
+    });
+  }
+
+  // What each side gets.
+  std::optional<uint64_t> bytes_per_s() const {
+    return best_ns_ ? std::optional(rate_of(kBatch * kPiece, *best_ns_)) : std::nullopt;
+  }
+
+ private:
+  // All pieces; one of the two threads has the clock.
+  template <typename Step>
+  void run(int which, Step&& step) {
+    for (uint32_t batch = 0; batch < kPieces / kBatch; ++batch) {
+      auto start = Clock::now();
+      for (uint32_t i = 0; i < kBatch; ++i) {
+        if (!step(batch * kBatch + i)) return;
+      }
+      if (which == 0) best_ns_ = std::min(best_ns_.value_or(UINT64_MAX), ns_since(start));
+    }
+  }
+
+  Side sides_[2];
+  Deadline deadline_ = Deadline::after_ms(kLimitMs);
+  std::optional<uint64_t> best_ns_;
+};
+
+using Way = void (Exchange::*)(int which);
+
+std::optional<uint64_t> rate_of_way(CpuPair cpus, Way way) {
+  Exchange exchange;
+  if (!exchange.ready()) return std::nullopt;
+  run_pinned(
+      cpus.first, [&] { (exchange.*way)(0); }, cpus.second, [&] { (exchange.*way)(1); });
+  return exchange.bytes_per_s();
+}
+
+// Of one byte: what the kernel does before and after it copies.
+std::optional<uint64_t> small_pull_ns(int cpu) {
+  constexpr int kBatches = 10;
+  constexpr int kCalls = 50;
+  std::optional<uint64_t> best;
+  run_pinned(cpu, [&] {
+    char from = 1, to = 0;
+    if (!pull(&to, &from, 1)) return;
+    best = best_ns(kBatches, [&] {
+      for (int i = 0; i < kCalls; ++i) pull(&to, &from, 1);
+    });
+  });
+  return best ? std::optional(std::max<uint64_t>(1, *best / kCalls)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint64_t> probe_slot(CpuPair cpus) {
+  if (cpus.first == cpus.second) return std::nullopt;
+  return rate_of_way(cpus, &Exchange::through_slots);
+}
+
+std::optional<PullCost> probe_pull(CpuPair cpus) {
+  auto ns = small_pull_ns(cpus.first);
+  if (!ns || cpus.first == cpus.second) return std::nullopt;
+  auto rate = rate_of_way(cpus, &Exchange::pulled);
+  return rate ? std::optional(PullCost{*ns, *rate}) : std::nullopt;
+}
+
+}  // namespace tutti
