@@ -10,7 +10,7 @@ namespace {
 
 // An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
 // measure.
-constexpr uint64_t kMessageNs = 60;
+constexpr uint64_t kMessageNs = 120;
 
 uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
   unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
@@ -101,8 +101,10 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
-    if (payload == Payload::kCopied)
-      sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    uint64_t copy_ns = ns_for(total_bytes, sender.copy_bytes_per_s);
+    if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, copy_ns);
+    // What a reduction stores has been read already.
+    if (payload == Payload::kPartial || payload == Payload::kStored) sender_ns = saturating_add(sender_ns, copy_ns / 2);
     if (payload == Payload::kDelivered) deliver(sender, receiver, messages, total_bytes, sender_ns, receiver_ns);
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
