@@ -95,7 +95,8 @@ void Communicator::hand_over_result() {
 // Where the caller's buffers lie in memory that peers can map.
 Status Communicator::find_windows() {
   call_.input_window = call_.output_window = {};
-  if (call_.size_bytes <= kInlineBytes) return {};  // travels in messages
+  constexpr uint64_t kLeast = 1024;  // less is copied in the time that finding windows takes
+  if (call_.size_bytes < kLeast) return {};
   const Geometry& geometry = active_->geometry;
   if (auto region = context_->memory.find(call_.input, geometry.input_bytes)) {
     call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));

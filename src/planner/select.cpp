@@ -35,7 +35,7 @@ bool knows_counts(const Algorithm& algorithm, Collective collective) {
   return !algorithm.traits.carries_for_others || !has_private_counts(collective);
 }
 
-constexpr uint64_t kAboutEqualPercent = 10;
+constexpr uint64_t kAboutEqualPercent = 5;
 
 constexpr uint64_t kSmallestClassBytes = 64;
 
