@@ -47,7 +47,9 @@ struct StreamLayout {
     return (peer * lines_per_peer() + before + line) * sizeof(Line);
   }
   // Where `peer` counts the messages of ours that it has released.
-  uint64_t freed_offset(int peer, int channel) const { return line_offset(peer, channel, shape(channel).message_lines()); }
+  uint64_t freed_offset(int peer, int channel) const {
+    return line_offset(peer, channel, shape(channel).message_lines());
+  }
   uint64_t payload_offset(int peer, int channel, int slot) const {
     uint64_t before = channel * shape(0).bytes();
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +

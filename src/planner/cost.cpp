@@ -10,7 +10,9 @@ namespace {
 
 // An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
 // measure.
-constexpr uint64_t kMessageNs = 120;
+constexpr uint64_t kMessageNs = 60;
+// From when a message is there until its receiver, which waits for it, has gone on.
+constexpr uint64_t kHopNs = 180;
 constexpr uint64_t kLineBytes = 64;
 
 uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
@@ -122,7 +124,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   // After its line the first of a payload's come from the other core too, before any is fetched ahead.
   uint64_t ways = link.mapped && bytes > kLineBytes ? 3 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
-  hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kMessageNs), turn_ns));
+  hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kHopNs), turn_ns));
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {
