@@ -119,6 +119,9 @@ class Link {
   // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if
   // the peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
   virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
+  // The same for what the peer can do without for a while: where every message costs a system call, it may leave with
+  // the next put or signal, or with the second poll() from here. has_pending() does not count it.
+  virtual Result<PutResult> signal_soon(RemoteSlice at, const Line& line) { return signal(at, line); }
 
   // Reads the peer's private memory at its address `from`: only when traits().pullable. Complete on return.
   virtual Status pull(std::span<std::byte> to, uint64_t from) = 0;
@@ -128,7 +131,7 @@ class Link {
   virtual Status poll(uint64_t* puts_completed) = 0;
   // False when poll() never does anything but count (mapped memory): the executor then skips it while it spins.
   virtual bool needs_poll() const = 0;
-  // Whether something that was taken has not left yet: only poll() moves it, and the peer may wait for it.
+  // Whether something that was taken has not left yet, but for signals that may wait: only poll() moves it, and the peer may wait for it.
   virtual bool has_pending() const = 0;
 
   // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps

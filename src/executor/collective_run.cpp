@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -30,6 +31,7 @@ void CollectiveRun::prepare(const std::vector<Program>& programs) {
 
 void CollectiveRun::start(const std::vector<Program>& programs, const Call& call, Peers& peers) {
   active_ = programs.size();
+  has_begun_ = false;
   polled_.clear();
   for (size_t i = 0; i < active_; ++i) {
     channels_[i].start(programs[i], call, peers, static_cast<int>(i));
@@ -44,7 +46,10 @@ void CollectiveRun::start(const std::vector<Program>& programs, const Call& call
 }
 
 Result<Progress> CollectiveRun::advance() {
-  for (Peer* peer : polled_) peer->poll();
+  // What a rank sends at once does not wait until it has looked for what has come.
+  if (std::exchange(has_begun_, true)) {
+    for (Peer* peer : polled_) peer->poll();
+  }
   bool all_done = true;
   bool moved = false;
   for (size_t i = 0; i < active_; ++i) {

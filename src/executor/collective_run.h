@@ -31,6 +31,7 @@ class CollectiveRun {
   std::vector<ChannelRun> channels_;
   size_t active_ = 0;               // channels of the current call
   std::vector<bool> done_;
+  bool has_begun_ = false;          // the current call
   std::vector<Peer*> polled_;       // peers of the current call whose links need polling
 };
 

@@ -112,7 +112,8 @@ RecvStream::RecvStream(Peer& peer, int channel)
       slots_(peer.slots_at(peer.arena_.data() + peer.layout_.payload_offset(peer.rank(), channel, 0), channel)),
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       line_count_(peer.layout_.shape(channel).message_lines()),
-      freed_offset_(peer.layout_.freed_offset(peer.self_, channel)) {}
+      freed_offset_(peer.layout_.freed_offset(peer.self_, channel)),
+      may_wait_(channel != peer.layout_.direct_channel()) {}
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());
@@ -137,7 +138,8 @@ void RecvStream::tell() {
   if (!due_) return;
   Line line;
   line.words[0] = released_;
-  auto result = peer_.link_.signal({&peer_.remote_arena_, freed_offset_}, line);
+  RemoteSlice where{&peer_.remote_arena_, freed_offset_};
+  auto result = may_wait_ ? peer_.link_.signal_soon(where, line) : peer_.link_.signal(where, line);
   if (result.ok() && *result == PutResult::kFull) return;
   if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
   peer_.handed_ = true;

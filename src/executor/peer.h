@@ -116,6 +116,7 @@ class RecvStream {
   const uint64_t line_count_;
   const uint64_t freed_offset_;  // in the peer's arena
   uint64_t taken_ = 0;
+  const bool may_wait_;          // the sender needs to hear of released messages only when it makes the next call
   bool in_slot_ = false;         // the held message has a slot
   uint32_t slots_owed_ = 0;      // released ones that the sender was not told of
   uint64_t released_ = 0;

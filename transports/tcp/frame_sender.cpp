@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -32,38 +33,46 @@ FrameSender::FrameSender() : kept_(std::make_unique<Kept[]>(kMostKept)) {}
 
 Result<PutResult> FrameSender::put(const Frame& frame, std::span<const std::byte> payload) {
   if (kept_puts_ == kMostKeptPuts || count_ == kMostKept) return PutResult::kFull;
-  return send_or_keep(frame, payload, true);
+  return send_or_keep({.header = encode(frame), .payload = payload, .is_put = true});
 }
 
 Result<PutResult> FrameSender::signal(const Frame& frame) {
   if (count_ == kMostKept) return PutResult::kFull;
-  return send_or_keep(frame, {}, false);
+  return send_or_keep({.header = encode(frame), .payload = {}});
 }
 
-Result<PutResult> FrameSender::send_or_keep(const Frame& frame, std::span<const std::byte> payload, bool is_put) {
-  bool queued = has_kept();
-  Kept& kept = at(count_);
-  kept = {.header = encode(frame), .payload = payload, .sent = 0, .is_put = is_put};
-  if (!queued) {
-    std::array<iovec, 2> parts;
-    size_t used = parts_of(kept.header, payload, 0, parts.data());
-    kept.sent = TUTTI_TRY(send(std::span(parts).first(used)));
-    if (kept.sent == kept.size()) {
-      if (is_put) ++puts_completed_;
-      return PutResult::kDone;
-    }
-  }
+Result<PutResult> FrameSender::signal_soon(const Frame& frame) {
+  if (count_ == kMostKept) return PutResult::kFull;
+  keep({.header = encode(frame), .payload = {}, .is_urgent = false});
+  return PutResult::kDone;
+}
+
+void FrameSender::keep(const Kept& kept) {
+  if (count_ == 0) have_waited_ = false;
+  at(count_) = kept;
   ++count_;
-  if (is_put) ++kept_puts_;
+  if (kept.is_put) ++kept_puts_;
+  if (kept.is_urgent) ++urgent_;
+}
+
+Result<PutResult> FrameSender::send_or_keep(const Kept& kept) {
+  bool was_behind = is_behind();
+  keep(kept);
+  if (!was_behind) TUTTI_TRY(flush_kept());
   return PutResult::kDone;
 }
 
 Status FrameSender::control(const Frame& frame) {
-  control_.push_back({.header = encode(frame), .payload = {}, .sent = 0, .is_put = false});
-  return flush();
+  control_.push_back({.header = encode(frame), .payload = {}});
+  return flush_all();
 }
 
 Status FrameSender::flush() {
+  bool have_waited = std::exchange(have_waited_, true);
+  return is_behind() || have_waited ? flush_all() : Status();
+}
+
+Status FrameSender::flush_all() {
   bool inside_a_frame = count_ > 0 && at(0).sent > 0;
   if (inside_a_frame) TUTTI_TRY(flush_kept());
   if (!control_.empty() && (count_ == 0 || at(0).sent == 0)) TUTTI_TRY(flush_control());
@@ -103,6 +112,7 @@ Status FrameSender::flush_kept() {
         --kept_puts_;
         ++puts_completed_;
       }
+      if (next.is_urgent) --urgent_;
       first_ = (first_ + 1) % kMostKept;
       --count_;
     }

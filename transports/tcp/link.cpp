@@ -135,15 +135,22 @@ Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, 
               .signal_memory = signal.memory->id,
               .signal_offset = signal.offset,
               .line = line};
-  auto result = sender_.put(frame, from);
-  if (!result.ok()) return state_.fail(result.status().code(), result.status().message());
-  return result;
+  return taken(sender_.put(frame, from));
 }
 
 Result<PutResult> TcpLink::signal(RemoteSlice signal, const Line& line) {
   if (!state_.ok()) return state_.check();
   if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
-  auto result = sender_.signal({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line});
+  return taken(sender_.signal({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line}));
+}
+
+Result<PutResult> TcpLink::signal_soon(RemoteSlice signal, const Line& line) {
+  if (!state_.ok()) return state_.check();
+  if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  return taken(sender_.signal_soon({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line}));
+}
+
+Result<PutResult> TcpLink::taken(Result<PutResult> result) {
   if (!result.ok()) return state_.fail(result.status().code(), result.status().message());
   return result;
 }

@@ -42,10 +42,11 @@ class TcpLink final : public Link, private FrameSink {
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
+  Result<PutResult> signal_soon(RemoteSlice signal, const Line& line) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
-  bool has_pending() const override { return sender_.has_kept(); }
+  bool has_pending() const override { return sender_.is_behind(); }
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
@@ -60,6 +61,7 @@ class TcpLink final : public Link, private FrameSink {
   Result<Progress> step(std::span<const std::byte> peer_address);
   Status start(std::span<const std::byte> peer_address);
   void become_link(Fd socket);
+  Result<PutResult> taken(Result<PutResult> result);
   Status receive();
   Status send_releases();
 
