@@ -97,7 +97,7 @@ Result<bool> PointToPoint::advance(Peer& peer) {
   bool moved = TUTTI_TRY(receive(peer));
   if (peer.broken().ok()) moved = TUTTI_TRY(send(peer)) || moved;
   moved = settle(peer) || moved;
-  // Who sleeps now would not be woken for what a link has taken since it was armed. What has left it was a collective's.
+  // Who sleeps now would not be woken for what a link has taken since it was armed. What has left is a collective's.
   if (peer.needs_poll()) moved = (peer.take_handed() && peer.link().has_pending()) || moved;
   if (peer.broken().ok()) return moved;
   bool is_needed = lanes_[peer.rank()].is_busy() || inbox_.waits_for(peer.rank());

@@ -155,6 +155,23 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
   job.link(1, 0).disarm();
 }
 
+TEMPLATE_LIST_TEST_CASE("a signal that may wait comes while its sender polls, and with what follows it", "",
+                        Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  auto line_is = [&](uint64_t offset, uint64_t number) {
+    return [&job, offset, number] { return counter_of(job.window(1).line(offset)) == number; };
+  };
+  CHECK(link.signal_soon(job.slice(0, 1, 0), Line{{1}}).ok());
+  CHECK(!link.has_pending());
+  check_ok(await_until(line_is(0, 1), {&link, &job.link(1, 0)}));
+  CHECK(link.signal_soon(job.slice(0, 1, 0), Line{{2}}).ok());
+  check_ok(signal(link, job.slice(0, 1, 64), Line{{1}}));
+  check_ok(await_until(line_is(64, 1), {&job.link(1, 0)}));
+  CHECK(line_is(0, 2)());
+}
+
 TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know", "", Implementations) {
   Job job(TestType::make(), 2, 4096);
   check_ok(job.status());
