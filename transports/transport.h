@@ -131,8 +131,8 @@ class Link {
   virtual Status poll(uint64_t* puts_completed) = 0;
   // False when poll() never does anything but count (mapped memory): the executor then skips it while it spins.
   virtual bool needs_poll() const = 0;
-  // Whether something that was taken has not left yet, but for signals that may wait: only poll() moves it, and the peer
-  // may wait for it.
+  // Whether something that was taken has not left yet, but for signals that may wait: only poll() moves it, and the
+  // peer may wait for it.
   virtual bool has_pending() const = 0;
 
   // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps
