@@ -36,8 +36,7 @@ bool is_assumed(const Figure& figure) { return figure.origin == Origin::kDefault
 uint64_t pull_min_bytes(const Costs& known) {
   bool comparable = is_assumed(known.slot_bytes_per_s) == is_assumed(known.pull_bytes_per_s);
   const Costs& costs = comparable ? known : kAssumed;
-  // The calibrated ways lead through memory. Less than that goes through slots within the caches, which is quicker.
-  constexpr uint64_t kLeast = 128 * 1024;
+  constexpr uint64_t kLeast = 4096;  // the kernel maps whole pages
   constexpr double kNsPerS = 1e9;
   double slot_ns_per_byte = kNsPerS / static_cast<double>(costs.slot_bytes_per_s.value);
   double pull_ns_per_byte = kNsPerS / static_cast<double>(costs.pull_bytes_per_s.value);

@@ -77,9 +77,9 @@ class ChannelRun {
   uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
-  Delivery choose_delivery(const Send& send, uint64_t slice);
+  Delivery choose_delivery(const Op& op, const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
-  bool pulls() const;
+  bool is_pulled(const Op& op, const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
   void reduce_sources(const Op& op);

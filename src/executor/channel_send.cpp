@@ -143,7 +143,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   value_ = !destinations_.empty() ? destinations_[0] : moves(op) ? sources_[0] : nullptr;
   deliveries_.clear();
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    deliveries_.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
+    deliveries_.push_back(choose_delivery(op, program_->sends[op.sends.first + i], slice));
     if (deliveries_.back().store_to != nullptr) destinations_.push_back(deliveries_.back().store_to);
   }
   if (value_ != nullptr || value_bytes_ > inline_bytes_ || op.sends.count == 0) return;
@@ -151,7 +151,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   destinations_.push_back(small_value_);
 }
 
-ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
+ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send, uint64_t slice) {
   if (value_bytes_ == 0) return {MessageKind::kSignal, nullptr, nullptr};
   if (value_bytes_ <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
@@ -172,17 +172,21 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
   if (may_lend(send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
-    if (to.link().traits().pullable && pulls()) {
+    if (to.link().traits().pullable && is_pulled(op, send)) {
       return {MessageKind::kPull, nullptr, home_of(send, slice)};
     }
   }
   return {MessageKind::kSlot, stream.slot(), nullptr};
 }
 
-// Whether the receiver should read such a payload where it lies. What the kernel copies goes through the caches.
-bool ChannelRun::pulls() const {
+// Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from
+// one where it is, which beats the kernel's copy as long as the caches hold it. Nor can the kernel store past the caches.
+bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
+  constexpr uint64_t kCachedBytes = 128 * 1024;
+  bool only_moves = moves(op) && send.into != kNoChunk;
+  uint64_t least = only_moves ? 0 : kCachedBytes;
   const DataPathOptions& options = call_->options;
-  return value_bytes_ >= options.pull_min_bytes && call_->size_bytes < options.streaming_min_bytes;
+  return value_bytes_ >= std::max(least, options.pull_min_bytes) && call_->size_bytes < options.streaming_min_bytes;
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

@@ -46,7 +46,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 
 TEST_CASE("unmeasured hosts pull and stream from sizes that suit an ordinary server") {
   DataPathOptions options = data_path_for(one_host(4, 8), 0);
-  CHECK(options.pull_min_bytes == 128 << 10);
+  CHECK(options.pull_min_bytes == 32 << 10);
   CHECK(options.streaming_min_bytes == 4 << 20);
 }
 
@@ -55,15 +55,11 @@ TEST_CASE("where stores past the caches never pay off nothing is stored so, howe
 }
 
 TEST_CASE("pulling begins where it is quicker than two copies through a slot") {
-  // 10 us and 5 GB/s against 4 GB/s: even at 200,000 bytes.
-  CHECK(pull_min(measured(1, 4'000'000'000, 10'000, 5'000'000'000)) == 256 << 10);
-  CHECK(pull_min(measured(1, 4'000'000'000, 20'000, 5'000'000'000)) == 512 << 10);
-  CHECK(pull_min(measured(1, 4'900'000'000, 10'000, 5'000'000'000)) > (1 << 20));
-}
-
-TEST_CASE("what slots bring within the caches is not pulled") {
-  CHECK(pull_min(measured(1, 4'000'000'000, 10'000, 8'000'000'000)) == 128 << 10);
-  CHECK(pull_min(measured(1, 4'000'000'000, 1, 8'000'000'000)) == 128 << 10);
+  // 1000 ns and 5 GB/s against 4 GB/s: even at 20,000 bytes.
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 5'000'000'000)) == 32768);
+  CHECK(pull_min(measured(1, 4'000'000'000, 2000, 5'000'000'000)) == 65536);
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 8'000'000'000)) == 8192);
+  CHECK(pull_min(measured(1, 4'900'000'000, 1000, 5'000'000'000)) > (128 << 10));
 }
 
 TEST_CASE("where two copies through a slot are quicker at every size, nothing is pulled") {
@@ -135,14 +131,14 @@ TEST_CASE("absurd figures in a file give sane waits and sizes") {
   }
   for (uint64_t slot : {uint64_t{1}, kMost}) {
     for (uint64_t ns : {uint64_t{1}, kMost}) {
-      for (uint64_t pull : {uint64_t{1}, kMost}) CHECK(pull_min(measured(1, slot, ns, pull)) >= 128 << 10);
+      for (uint64_t pull : {uint64_t{1}, kMost}) CHECK(pull_min(measured(1, slot, ns, pull)) >= 4096);
     }
   }
   for (uint64_t bytes : {uint64_t{1}, kMost}) CHECK(streaming_min(2, 2, bytes) >= 1 << 20);
 }
 
 TEST_CASE("each rank goes by its own host") {
-  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 10'000, 5'000'000'000));
+  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 1000, 5'000'000'000));
   Topology other = one_host(2, 1, measured(40'000, 8'000'000'000, 1000, 5'000'000'000));
   topology.hosts.push_back(other.hosts.front());
   topology.hosts.back().ranks = {2, 3};
@@ -152,6 +148,6 @@ TEST_CASE("each rank goes by its own host") {
   }
   CHECK(wait_policy_for(topology, 0, {}).spin_ns == 20'000);
   CHECK(wait_policy_for(topology, 2, {}).spin_ns == 0);
-  CHECK(data_path_for(topology, 1).pull_min_bytes == 256 << 10);
+  CHECK(data_path_for(topology, 1).pull_min_bytes == 32768);
   CHECK(data_path_for(topology, 3).pull_min_bytes == kNever);
 }
