@@ -186,7 +186,8 @@ bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
   bool only_moves = moves(op) && send.into != kNoChunk;
   uint64_t least = only_moves ? 0 : kCachedBytes;
   const DataPathOptions& options = call_->options;
-  return value_bytes_ >= std::max(least, options.pull_min_bytes) && call_->size_bytes < options.streaming_min_bytes;
+  bool streams = call_->size_bytes >= options.streaming_min_bytes;
+  return value_bytes_ >= std::max(least, options.pull_min_bytes) && !streams;
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

@@ -19,8 +19,9 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 RankPlan generate(const PlanShape& shape, int rank, int) {
   int n = shape.nranks;
   if (n == 1) return alone(shape);
-  std::vector<Step> steps = {copy(input(rank), output(rank))};
-  for (int i = 1; i < n; ++i) steps.push_back(put((rank + i) % n, output(rank), rank));
+  std::vector<Step> steps;
+  for (int i = 1; i < n; ++i) steps.push_back(put((rank + i) % n, input(rank), rank));
+  steps.push_back(copy(input(rank), output(rank)));
   for (int i = 1; i < n; ++i) steps.push_back(wait((rank + n - i) % n, (rank + n - i) % n));
   return one_section(std::move(steps));
 }
