@@ -180,7 +180,8 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
 }
 
 // Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from
-// one where it is, which beats the kernel's copy as long as the caches hold it. Nor can the kernel store past the caches.
+// one where it is, which beats the kernel's copy as long as the caches hold it; and the kernel cannot store past the
+// caches.
 bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
   constexpr uint64_t kCachedBytes = 128 * 1024;
   bool only_moves = moves(op) && send.into != kNoChunk;
