@@ -34,7 +34,7 @@ class Benchmark {
  public:
   explicit Benchmark(const Options& options)
       : options_(options), collective_(info(options.collective)), comm_(options),
-        send_(options.memory, options.max_bytes), recv_(options.memory, options.max_bytes) {
+        send_(comm_, options.memory, options.max_bytes), recv_(comm_, options.memory, options.max_bytes) {
     run_.options = options;
   }
 

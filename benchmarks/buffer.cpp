@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "communicator.h"
 #include "tutti/tutti.h"
 
 namespace tutti::bench {
@@ -20,10 +21,11 @@ uint64_t changed(const std::byte* guard, size_t size_bytes) {
 
 }  // namespace
 
-Buffer::Buffer(MemoryKind kind, size_t size_bytes) : kind_(kind), size_bytes_(size_bytes) {
+Buffer::Buffer(Communicator& comm, MemoryKind kind, size_t size_bytes)
+    : comm_(comm), kind_(kind), size_bytes_(size_bytes) {
   size_t total = (size_bytes + 4095) / 4096 * 4096 + 2 * kGuardBytes;
   void* memory = nullptr;
-  if (kind == MemoryKind::kMalloc) {
+  if (kind != MemoryKind::kTutti) {
     memory = std::aligned_alloc(4096, total);
     if (!memory) {
       throw std::runtime_error(fmt::format(
@@ -34,13 +36,15 @@ Buffer::Buffer(MemoryKind kind, size_t size_bytes) : kind_(kind), size_bytes_(si
   }
   memory_ = static_cast<std::byte*>(memory);
   std::memset(memory_, static_cast<int>(kGuardByte), total);
+  if (kind == MemoryKind::kRegistered) handle_ = comm.register_memory(memory_, total);
 }
 
 Buffer::~Buffer() {
-  if (kind_ == MemoryKind::kMalloc) {
-    std::free(memory_);
-  } else {
+  comm_.deregister(handle_);
+  if (kind_ == MemoryKind::kTutti) {
     tutti_mem_free(memory_);
+  } else {
+    std::free(memory_);
   }
 }
 

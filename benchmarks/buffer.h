@@ -6,15 +6,18 @@
 
 namespace tutti::bench {
 
+class Communicator;
+
 enum class MemoryKind {
-  kMalloc,  // ordinary memory
-  kTutti,   // tutti_mem_alloc()
+  kMalloc,      // ordinary memory
+  kTutti,       // tutti_mem_alloc()
+  kRegistered,  // ordinary memory after tutti_comm_register()
 };
 
 class Buffer {
  public:
-  // Throws std::runtime_error when memory is short. Every page is written once.
-  Buffer(MemoryKind kind, size_t size_bytes);
+  // Throws std::runtime_error when memory is short. Every page is written once. `comm` outlives it.
+  Buffer(Communicator& comm, MemoryKind kind, size_t size_bytes);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
@@ -34,9 +37,11 @@ class Buffer {
   // The guard behind `used_bytes`: at most kGuardBytes.
   std::byte* behind(size_t used_bytes) const { return memory_ + kGuardBytes + used_bytes; }
 
+  Communicator& comm_;
   MemoryKind kind_;
   size_t size_bytes_;
   std::byte* memory_ = nullptr;
+  void* handle_ = nullptr;  // of its registration
 };
 
 }  // namespace tutti::bench

@@ -37,6 +37,13 @@ class Communicator {
   // What is run in between starts at the end, together.
   void begin_group() { check(tutti_group_begin()); }
   void end_group() { check(tutti_group_end()); }
+  // Gives the handle.
+  void* register_memory(void* data, size_t size_bytes) {
+    void* handle = nullptr;
+    check(tutti_comm_register(comm_, data, size_bytes, &handle));
+    return handle;
+  }
+  void deregister(void* handle) noexcept { tutti_comm_deregister(comm_, handle); }
   tutti_plan_info_t plan_info(const tutti_call_t& call);
   // What carries the messages between ranks 0 and 1: "shm", "tcp". All ranks call it, and there are two at least.
   std::string transport_of_first_pair();

@@ -26,7 +26,8 @@ std::vector<uint64_t> sizes_of(const GroupOptions& options) {
 
 class Tensors {
  public:
-  explicit Tensors(const GroupOptions& options) : sizes_(sizes_of(options)), buffer_(options.common.memory, total()) {}
+  Tensors(Communicator& comm, const GroupOptions& options)
+      : sizes_(sizes_of(options)), buffer_(comm, options.common.memory, total()) {}
 
   uint64_t total() const {
     uint64_t bytes = 0;
@@ -82,7 +83,7 @@ double time_once(Communicator& comm, Tensors& tensors, bool grouped) {
 
 bool run_group_benchmark(const GroupOptions& options) {
   Communicator comm(options.common);
-  Tensors tensors(options);
+  Tensors tensors(comm, options);
   constexpr int kWarmup = 3;
   std::vector<double> times[2];
   uint64_t wrong = 0;

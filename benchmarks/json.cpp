@@ -57,7 +57,14 @@ Json ranks_json(const std::vector<RankInfo>& infos) {
   return ranks;
 }
 
-std::string_view name_of(MemoryKind memory) { return memory == MemoryKind::kMalloc ? "malloc" : "tutti"; }
+std::string_view name_of(MemoryKind memory) {
+  switch (memory) {
+    case MemoryKind::kMalloc: return "malloc";
+    case MemoryKind::kTutti: return "tutti";
+    case MemoryKind::kRegistered: break;
+  }
+  return "registered";
+}
 
 }  // namespace
 

@@ -87,7 +87,12 @@ std::string out_of_bounds_text(int checks, uint64_t out_of_bounds) {
 }
 
 std::string memory_text(const Options& options) {
-  return fmt::format("memory: {}, ", options.memory == MemoryKind::kMalloc ? "malloc" : "tutti_mem_alloc");
+  switch (options.memory) {
+    case MemoryKind::kMalloc: return "memory: malloc, ";
+    case MemoryKind::kTutti: return "memory: tutti_mem_alloc, ";
+    case MemoryKind::kRegistered: break;
+  }
+  return "memory: registered, ";
 }
 
 }  // namespace

@@ -51,8 +51,9 @@ void add_datatype_flag(CLI::App* command, BenchFlags& flags) {
 }
 
 void add_memory_flag(CLI::App* command, BenchFlags& flags) {
-  command->add_option("--memory", flags.memory, "Buffers from malloc, or from tutti_mem_alloc: malloc, tutti")
-      ->check(CLI::IsMember({"malloc", "tutti"}))
+  command->add_option("--memory", flags.memory, 
+                   "Buffers from malloc, from tutti_mem_alloc, or registered: malloc, tutti, registered")
+      ->check(CLI::IsMember({"malloc", "tutti", "registered"}))
       ->option_text("KIND=malloc");
 }
 
@@ -105,7 +106,9 @@ void parse_sizes(const CLI::App& command, BenchFlags& flags) {
 
 void parse_buffers(BenchFlags& flags) {
   flags.options.datatypes = parse_datatypes(flags.datatype);
-  flags.options.memory = flags.memory == "tutti" ? bench::MemoryKind::kTutti : bench::MemoryKind::kMalloc;
+  flags.options.memory = flags.memory == "tutti"        ? bench::MemoryKind::kTutti
+                         : flags.memory == "registered" ? bench::MemoryKind::kRegistered
+                                                        : bench::MemoryKind::kMalloc;
 }
 
 // All ranks are on this host. Memory that is only reserved costs nothing until it is touched, and then the kernel ends

@@ -85,7 +85,8 @@ def own(build, table):
     if table == "tcp":
         return [tutti(build, "tutti-tcp", "tutti over TCP", TUTTI_TRANSPORT="tcp")]
     return [tutti(build, "tutti", "tutti on malloc memory", limit="limit"),
-            tutti(build, "tutti-mem", "tutti on memory from tutti_mem_alloc()", "tutti", limit="limit-mem")]
+            tutti(build, "tutti-mem", "tutti on memory from tutti_mem_alloc()", "tutti", limit="limit-mem"),
+            tutti(build, "tutti-reg", "tutti on malloc memory that is registered", "registered", limit="limit-mem")]
 
 
 def limits(build):

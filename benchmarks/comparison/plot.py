@@ -4,9 +4,9 @@ import math
 
 SUFFIXES = (".svg", ".png")
 # The same in every panel.
-COLORS = {"tutti": "tab:blue", "tutti-mem": "tab:cyan", "openmpi": "tab:orange", "mpich": "tab:green",
-          "gloo": "tab:red", "ucc": "tab:purple", "oneccl": "tab:brown", "torch-gloo": "tab:pink", "limit": "black",
-          "limit-mem": "gray"}
+COLORS = {"tutti": "tab:blue", "tutti-mem": "tab:cyan", "tutti-reg": "tab:olive",
+          "openmpi": "tab:orange", "mpich": "tab:green", "gloo": "tab:red", "ucc": "tab:purple", "oneccl": "tab:brown",
+          "torch-gloo": "tab:pink", "limit": "black", "limit-mem": "gray"}
 
 
 def refusal(path):

@@ -37,7 +37,7 @@ struct peer {
   int size;
   void* state;
   peer_call* calls[kCollectives]; /* NULL where the library has none; kAllReduce it must have */
-  /* Page-aligned memory for the buffers, which is never freed; NULL when memory is short. Without: malloc memory. */
+  /* Memory for the buffers, which is never freed; NULL when it is short. Without: page-aligned malloc memory. */
   void* (*allocate)(const struct peer* peer, size_t bytes);
 };
 

@@ -1,4 +1,5 @@
-/* tutti under `tutti run`. An argument before run_loop()'s: where buffers come from, `malloc` or `tutti`. */
+/* tutti under `tutti run`. An argument before run_loop()'s: where buffers come from, `malloc`, `tutti` or `registered`:
+ * from malloc, whatever address that gives, and registered. */
 #include "tutti/tutti.h"
 
 #include <stdio.h>
@@ -52,10 +53,19 @@ static void* allocate(const struct peer* peer, size_t bytes) {
   return tutti_mem_alloc(&memory, bytes) == TUTTI_SUCCESS ? memory : NULL;
 }
 
+static void* allocate_registered(const struct peer* peer, size_t bytes) {
+  void* handle = NULL;
+  void* memory = malloc(bytes);
+  if (memory) require(tutti_comm_register(peer->state, memory, bytes, &handle), peer->state);
+  return memory;
+}
+
 int main(int argc, char** argv) {
-  int own_memory = argc >= 2 && strcmp(argv[1], "tutti") == 0;
-  if (argc < 2 || (!own_memory && strcmp(argv[1], "malloc") != 0)) {
-    fprintf(stderr, "usage: %s malloc|tutti COLLECTIVE SECONDS BYTES...\n", argv[0]);
+  const char* kind = argc >= 2 ? argv[1] : "";
+  int registers = strcmp(kind, "registered") == 0;
+  int own_memory = strcmp(kind, "tutti") == 0;
+  if (!registers && !own_memory && strcmp(kind, "malloc") != 0) {
+    fprintf(stderr, "usage: %s malloc|tutti|registered COLLECTIVE SECONDS BYTES...\n", argv[0]);
     return 2;
   }
   tutti_comm_t* comm = NULL;
@@ -67,7 +77,7 @@ int main(int argc, char** argv) {
                                 [kBroadcast] = broadcast,
                                 [kAllToAll] = all_to_all,
                                 [kSendRecv] = send_recv},
-                      .allocate = own_memory ? allocate : NULL};
+                      .allocate = registers ? allocate_registered : own_memory ? allocate : NULL};
   require(tutti_comm_rank(comm, &peer.rank), comm);
   require(tutti_comm_size(comm, &peer.size), comm);
   int status = run_loop(&peer, argc - 1, argv + 1);

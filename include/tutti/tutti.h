@@ -200,9 +200,10 @@ TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
 TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
 
 /* Finalizes if that was not done, then frees everything but requests that were not waited for; `comm` is invalid
- * afterwards whatever is returned. NULL is allowed. Blocks like tutti_comm_finalize(). The requests are complete then,
- * with an error if their calls could not finish; tutti_wait() and tutti_test() still take and free them, and keep the
- * sentence of an error for tutti_last_error(NULL). */
+ * afterwards whatever is returned. NULL is allowed. Blocks like tutti_comm_finalize(): ranks that share several
+ * communicators destroy them in one order. The requests are complete then, with an error if their calls could not
+ * finish; tutti_wait() and tutti_test() still take and free them, and keep the sentence of an error for
+ * tutti_last_error(NULL). */
 TUTTI_API tutti_status_t tutti_comm_destroy(tutti_comm_t* comm);
 
 /* Makes every running and later call of this communicator return TUTTI_ABORTED promptly, here and on the other ranks.
@@ -222,6 +223,25 @@ TUTTI_API tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes);
 
 /* Frees memory from tutti_mem_alloc(); NULL is allowed. No call may be using it. */
 TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
+
+/* Makes ordinary memory, of malloc or an anonymous mmap, reachable like tutti_mem_alloc()'s: calls on any part of it,
+ * on any communicator, then save the same copies. It keeps its address and what it holds: the whole pages in it move
+ * onto shared memory in place, and of a first or last page that is not whole the call copies its part. Other ranks need
+ * not do it. Until tutti_comm_deregister()
+ *   - it must not be freed, unmapped or mapped anew; calls that notice it take it as ordinary memory, with a warning;
+ *   - a forked child does not have it: touching it ends the child;
+ *   - MADV_DONTNEED does not zero it, and devices that had its pages pinned do not see it.
+ * What lies inside registered memory or that of tutti_mem_alloc() may be registered again. No thread may write to it
+ * while this function or tutti_comm_deregister() runs, which may each take as much memory again. The caller owns
+ * *handle; tutti_comm_destroy() deregisters what is left. Does not block for other ranks. Errors:
+ * TUTTI_INVALID_ARGUMENT for memory of another kind (a file's, shared, read-only), TUTTI_INVALID_USAGE when only a part
+ * is registered already, TUTTI_SYSTEM_ERROR when memory is short; nothing has changed then. */
+TUTTI_API tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size_bytes, void** handle);
+
+/* Makes it ordinary memory again, at the same address, which holds what it holds; NULL is allowed. No call may be using
+ * it. Errors: TUTTI_INVALID_USAGE when it was freed meanwhile, TUTTI_SYSTEM_ERROR when memory is short; it is no longer
+ * registered all the same. */
+TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle);
 
 /* ---- Collectives -------------------------------------------------------------------------------------------- */
 

@@ -239,4 +239,37 @@ tutti_status_t tutti_mem_free(void* pointer) {
   }));
 }
 
+tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size_bytes, void** handle) {
+  return with_communicator(comm, "tutti_comm_register", [&]() -> Status {
+    if (handle == nullptr) return null_argument("tutti_comm_register", "handle");
+    *handle = nullptr;
+    if (buffer == nullptr) return null_argument("tutti_comm_register", "buffer");
+    if (size_bytes == 0) return error(Code::kInvalidArgument, "tutti_comm_register: the size is 0");
+    auto context = TUTTI_TRY(ProcessContext::shared());
+    comm->registrations.reserve(comm->registrations.size() + 1);
+    auto key = context->memory.add({static_cast<std::byte*>(buffer), size_bytes});
+    if (!key.ok()) return std::move(key).status().within("tutti_comm_register");
+    comm->registrations.push_back(*key);
+    *handle = reinterpret_cast<void*>(*key);
+    return {};
+  });
+}
+
+tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle) {
+  if (handle == nullptr) return TUTTI_SUCCESS;
+  return with_communicator(comm, "tutti_comm_deregister", [&]() -> Status {
+    auto found = std::find(comm->registrations.begin(), comm->registrations.end(), reinterpret_cast<uint64_t>(handle));
+    if (found == comm->registrations.end()) {
+      return error(Code::kInvalidArgument,
+                   "tutti_comm_deregister: {} did not come from tutti_comm_register on this communicator, or was "
+                   "deregistered already",
+                   handle);
+    }
+    uint64_t key = *found;
+    comm->registrations.erase(found);
+    auto context = TUTTI_TRY(ProcessContext::shared());
+    return context->memory.remove(key).within("tutti_comm_deregister");
+  });
+}
+
 }  // extern "C"

@@ -97,6 +97,7 @@ std::unique_lock<std::mutex> Communicator::turn_before_sleep() {
 Communicator::Turn::~Turn() {
   if (!lock_) return;
   lock_.unlock();
+  communicator_.after_turn();
   if (communicator_.has_calls() && communicator_.engine_sleeps_.exchange(false, std::memory_order_seq_cst)) {
     communicator_.context_->engine->ring();
   }
@@ -253,7 +254,12 @@ void Communicator::forget(uint64_t key) {
     forgotten_.push_back(key);
     has_forgotten_.store(true, std::memory_order_release);
   }
-  if (Turn turn(*this, try_turn()); turn) take_back_forgotten();
+  after_turn();
+}
+
+void Communicator::after_turn() {
+  if (!has_forgotten_.load(std::memory_order_acquire)) return;
+  if (std::unique_lock turn(turn_, std::try_to_lock); turn) take_back_forgotten();
 }
 
 void Communicator::take_back_forgotten() {
@@ -287,6 +293,7 @@ void Communicator::give_up() {
   take_queued_direct();
   direct_->fail_all(why);
   result_ = {};
+  edges_.reset();
   if (active_ != nullptr) complete_active(std::move(why));
 }
 

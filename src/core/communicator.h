@@ -84,8 +84,10 @@ class Communicator {
   Status status() const { return failure_.status(); }
 
   // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the
-  // turn, with that thread's next step. Any thread.
+  // turn, with that thread's next step or when it gives the turn up. Any thread.
   void forget(uint64_t key);
+  // Whoever has given the turn up does this.
+  void after_turn();
 
   // One thread at a time has the turn to advance calls. The engine's way to it: empty when another one has or wants it.
   std::unique_lock<std::mutex> try_turn();
@@ -231,6 +233,7 @@ class Communicator {
   Call call_;
   uint64_t calls_ = 0;
   std::vector<uint64_t> spare_counts_;   // memory for the arrays of blocking calls
+  std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;
   bool told_slow_direct_ = false;        // slow_direct_ has a record

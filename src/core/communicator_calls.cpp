@@ -87,22 +87,38 @@ void Communicator::bind() {
 
 void Communicator::hand_over_result() {
   const Geometry& geometry = active_->geometry;
+  if (edges_) edges_->copy_edges_out(active_->arguments.output);
+  edges_.reset();
   if (!geometry.onto_input) return;
   copy(active_->arguments.output, result_.data(), geometry.output_bytes, Store::kCached);
   result_ = {};
 }
 
-// Where the caller's buffers lie in memory that peers can map.
+// Where the caller's buffers lie in memory that peers can map. The call then uses them there.
 Status Communicator::find_windows() {
   call_.input_window = call_.output_window = {};
+  edges_.reset();
   constexpr uint64_t kLeast = 1024;  // less is copied in the time that finding windows takes
   if (call_.size_bytes < kLeast) return {};
   const Geometry& geometry = active_->geometry;
-  if (auto region = context_->memory.find(call_.input, geometry.input_bytes)) {
-    call_.input_window = TUTTI_TRY(links_->share(*region, call_.input));
+  auto shared = [&](const std::byte* data, uint64_t size_bytes, Use use) {
+    return context_->memory.find(data, size_bytes, use, size_bytes / nranks_ * rank_);  // in this rank's part
+  };
+  auto input = shared(call_.input, geometry.input_bytes, Use::kRead);
+  auto output = shared(call_.output, geometry.output_bytes, Use::kWrite);
+  // The edges of an output with gaps would bring back what was in the gaps.
+  if (output && output->has_edges() && geometry.output.counts != nullptr) output.reset();
+  // What is one block for the caller is one for the executor.
+  if (geometry.in_place && (!input || !output || input->region.key != output->region.key)) return {};
+  if (input) {
+    call_.input_window = TUTTI_TRY(links_->share(input->region, input->data));
+    input->copy_edges_in(call_.input);
+    call_.input = input->data;
   }
-  if (auto region = context_->memory.find(call_.output, geometry.output_bytes)) {
-    call_.output_window = TUTTI_TRY(links_->share(*region, call_.output));
+  if (output) {
+    call_.output_window = TUTTI_TRY(links_->share(output->region, output->data));
+    call_.output = output->data;
+    if (output->has_edges()) edges_ = std::move(output);
   }
   return {};
 }

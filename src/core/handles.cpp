@@ -1,5 +1,8 @@
 #include "core/handles.h"
 
+#include "base/log.h"
+#include "core/process_context.h"
+
 void tutti_comm::add(tutti_request& request) {
   request.handle = this;
   request.older = newest;
@@ -22,5 +25,11 @@ tutti_comm::~tutti_comm() {
     request->result =
         tutti::Status(tutti::Code::kAborted, "the communicator was destroyed before the call had finished");
     request->done.store(true, std::memory_order_release);
+  }
+  auto context = tutti::ProcessContext::shared();
+  for (uint64_t key : registrations) {
+    if (!context.ok()) return;
+    tutti::Status removed = (*context)->memory.remove(key);
+    if (!removed.ok()) tutti::log_warn("tutti_comm_destroy: {}", removed.message());
   }
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "core/communicator.h"
@@ -18,6 +19,7 @@ struct tutti_comm {
   std::unique_ptr<tutti::Communicator> communicator;
   mutable std::string last_error;
   tutti_request* newest = nullptr;  // of the requests that were not taken yet
+  std::vector<uint64_t> registrations;  // keys of the memory registry
   const uint64_t forks = tutti::forks();  // of this process when it was made
 
   // Whether this process is a child of the one that made it: its threads and connections are the parent's.

@@ -1,4 +1,4 @@
-// The process's shareable memory: what tutti_mem_alloc() gave out.
+// The process's shareable memory: what tutti_mem_alloc() gave out, and what tutti_comm_register() was given.
 #pragma once
 
 #include <atomic>
@@ -7,23 +7,42 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/status.h"
+#include "core/moved_pages.h"
 
 namespace tutti {
 
-// One allocation. `key` is never reused, unlike addresses.
+// One allocation or registration. `key` is never reused, unlike addresses.
 struct MemoryRegion {
   uint64_t key = 0;
   std::span<std::byte> bytes;
   int fd = -1;
   std::shared_ptr<const void> owner;  // keeps bytes and fd; shared with the registry and with links that exported it
 };
+
+// Where a caller's buffer lies in a region. Where its first or last page could not be moved, the region has only a copy
+// of what the buffer holds there: `head_bytes` and `tail_bytes` of it.
+struct SharedBuffer {
+  MemoryRegion region;
+  std::byte* data = nullptr;  // in region.bytes: the memory of the buffer, at its own address or at another
+  uint64_t size_bytes = 0;
+  uint64_t head_bytes = 0;
+  uint64_t tail_bytes = 0;
+
+  bool has_edges() const { return head_bytes + tail_bytes > 0; }
+  // What the caller's buffer holds at its edges, to the region; and back.
+  void copy_edges_in(const std::byte* from) const;
+  void copy_edges_out(std::byte* to) const;
+};
+
+// What a call does with a buffer.
+enum class Use : uint8_t { kRead, kWrite };
 
 class MemoryRegistry {
  public:
@@ -32,23 +51,50 @@ class MemoryRegistry {
   // the start of an allocation.
   Status free(void* pointer);
 
-  // The allocation that holds all of [data, data + size_bytes), if there is one.
-  std::optional<MemoryRegion> find(const std::byte* data, uint64_t size_bytes) const;
+  // Makes a range of ordinary memory a region, in place; one that lies inside a region already is counted there. The
+  // result is the key. No other thread may write to the range meanwhile. Errors: it overlaps a region in part; as
+  // move_onto_memfd().
+  Result<uint64_t> add(std::span<std::byte> range);
+  // Takes one add() back; with the last one the memory is ordinary again. Tells the listeners as free() does. Errors:
+  // as move_back(), and then the region is gone nevertheless.
+  Status remove(uint64_t key);
+
+  // The region that holds all of [data, data + size_bytes), if there is one; none for small buffers whose edges would
+  // have to be copied. What was registered is looked at near `look_at`, an offset that the call will touch anyhow: if
+  // the caller has freed it and got other memory at that address, this is found out (surely when the buffer is written)
+  // and the region no longer found.
+  std::optional<SharedBuffer> find(const std::byte* data, uint64_t size_bytes, Use use, uint64_t look_at = 0);
 
   // `forget` is called before a region goes, until remove_listener(). Listeners are told apart by `owner`.
   void add_listener(const void* owner, std::function<void(const MemoryRegion&)> forget);
   void remove_listener(const void* owner);
 
  private:
+  // Of an allocation, `memory` has the mapping alone, where it lies.
   struct Allocation {
     uint64_t key = 0;
-    Fd fd;
-    Mapping mapping;
+    std::span<std::byte> range;   // at the program's addresses
+    MovedPages memory;
+    std::byte* data = nullptr;    // of the range, in the mapping
+    bool is_registered = false;
+    uint64_t times = 1;           // that it was registered
+    bool is_disowned = false;
   };
-  static MemoryRegion region_of(const std::shared_ptr<const Allocation>& allocation);
+  using Allocations = std::map<uintptr_t, std::shared_ptr<Allocation>>;
+  static MemoryRegion region_of(const std::shared_ptr<Allocation>& allocation);
+  // With mutex_: the one that holds all of the range.
+  std::shared_ptr<Allocation> holder_of(const std::byte* data, uint64_t size_bytes) const;
+  std::optional<SharedBuffer> lookup(const std::byte* data, uint64_t size_bytes) const;
+  void disown(uint64_t key);
+  // The first that overlaps the range.
+  Allocations::iterator first_in(std::span<const std::byte> range);
+  void drop_freed(std::span<const std::byte> range);
+  void insert(std::shared_ptr<Allocation> allocation);
+  std::shared_ptr<Allocation> take(Allocations::iterator found);
 
-  mutable std::shared_mutex mutex_;
-  std::map<uintptr_t, std::shared_ptr<const Allocation>> allocations_;  // by address
+  std::mutex registering_;             // is held before mutex_, by whoever moves pages
+  mutable std::shared_mutex mutex_;    // guards what follows
+  Allocations allocations_;            // by address
   std::map<const void*, std::function<void(const MemoryRegion&)>> listeners_;
   std::atomic<size_t> count_{0};
   uint64_t next_key_ = 1;

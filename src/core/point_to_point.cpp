@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-PointToPoint::PointToPoint(int rank, Links& links, const MemoryRegistry& memory, const DataPathOptions& options,
+PointToPoint::PointToPoint(int rank, Links& links, MemoryRegistry& memory, const DataPathOptions& options,
                            Events events)
     : rank_(rank),
       links_(links),

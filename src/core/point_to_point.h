@@ -26,7 +26,7 @@ class PointToPoint {
     std::function<void(int rank)> ask_for_link;            // that rank is to join in connecting
   };
   // Everything outlives it.
-  PointToPoint(int rank, Links& links, const MemoryRegistry& memory, const DataPathOptions& options, Events events);
+  PointToPoint(int rank, Links& links, MemoryRegistry& memory, const DataPathOptions& options, Events events);
 
   // Takes a request whose arguments are right; advance() completes it. When it throws it has not taken it.
   void post(tutti_request& request);
@@ -110,7 +110,7 @@ class PointToPoint {
 
   const int rank_;
   Links& links_;
-  const MemoryRegistry& memory_;
+  MemoryRegistry& memory_;
   const DataPathOptions options_;
   const Events events_;
   const int channel_;

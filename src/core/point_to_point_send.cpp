@@ -78,7 +78,7 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     moved = true;
     transfer.moved_bytes += size;
     if (transfer.moved_bytes < transfer.size_bytes) continue;
-    lane.settling.push_back({&request, peer.puts()});
+    settle_later(lane, request, peer.puts());
     lane.flowing.erase(lane.flowing.begin());
   }
   return moved;
@@ -99,8 +99,9 @@ Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
   message.size_bytes = send.transfer.size_bytes;
   message.chunk_bytes = send.transfer.offer;
   if (!peer.mapped()) return message;
-  if (auto region = memory_.find(data, message.size_bytes)) {
-    message.payload = TUTTI_TRY(links_.share(*region, data));
+  if (auto shared = memory_.find(data, message.size_bytes, Use::kRead)) {
+    message.payload = TUTTI_TRY(links_.share(shared->region, shared->data));
+    shared->copy_edges_in(data);
     message.kind = MessageKind::kReference;
   } else if (peer.link().traits().pullable && message.size_bytes >= options_.pull_min_bytes) {
     message.address = reinterpret_cast<uint64_t>(data);

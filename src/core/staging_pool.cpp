@@ -17,8 +17,13 @@ StagingPool::~StagingPool() {
   for (const Idle& each : idle_) (void)registry_.free(each.data);
 }
 
-void StagingPool::Memory::abandon() {
-  if (data_ != nullptr) (void)pool_->registry_.free(std::exchange(data_, nullptr));
+StagingPool::Memory::~Memory() {
+  if (data_ == nullptr) return;
+  if (is_abandoned_) {
+    (void)pool_->registry_.free(data_);
+  } else {
+    pool_->put_back(data_, size_bytes_);
+  }
 }
 
 StagingPool::Idle StagingPool::remove(size_t position) {

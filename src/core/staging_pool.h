@@ -19,19 +19,21 @@ class StagingPool {
    public:
     Memory(StagingPool& pool, void* data, uint64_t size_bytes) : pool_(&pool), data_(data), size_bytes_(size_bytes) {}
     Memory(Memory&& other) noexcept
-        : pool_(other.pool_), data_(std::exchange(other.data_, nullptr)), size_bytes_(other.size_bytes_) {}
+        : pool_(other.pool_),
+          data_(std::exchange(other.data_, nullptr)),
+          size_bytes_(other.size_bytes_),
+          is_abandoned_(other.is_abandoned_) {}
     Memory& operator=(Memory&&) = delete;
-    ~Memory() {
-      if (data_ != nullptr) pool_->put_back(data_, size_bytes_);
-    }
+    ~Memory();
     std::byte* data() const { return static_cast<std::byte*>(data_); }
-    // Memory that a peer may still store to serves nobody else.
-    void abandon();
+    // Memory that a peer may still store to serves nobody else once this ends.
+    void abandon() { is_abandoned_ = true; }
 
    private:
     StagingPool* pool_;
     void* data_;
     uint64_t size_bytes_;
+    bool is_abandoned_ = false;
   };
 
   explicit StagingPool(MemoryRegistry& registry) : registry_(registry) {}

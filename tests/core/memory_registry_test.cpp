@@ -9,13 +9,14 @@ TEST_CASE("allocated memory is zero, page aligned, and found by any range inside
   auto* bytes = static_cast<std::byte*>(registry.allocate(10'000).value());
   CHECK(reinterpret_cast<uintptr_t>(bytes) % 4096 == 0);
   CHECK(std::all_of(bytes, bytes + 10'000, [](std::byte b) { return b == std::byte{0}; }));
-  auto region = registry.find(bytes + 5, 9'995);
-  REQUIRE(region);
-  CHECK(region->bytes.data() == bytes);
-  CHECK_FALSE(registry.find(bytes + 5, 1'000'000));
-  CHECK_FALSE(registry.find(bytes - 1, 1));
+  auto found = registry.find(bytes + 5, 9'995, Use::kRead);
+  REQUIRE(found);
+  CHECK(found->region.bytes.data() == bytes);
+  CHECK(found->data == bytes + 5);
+  CHECK_FALSE(registry.find(bytes + 5, 1'000'000, Use::kRead));
+  CHECK_FALSE(registry.find(bytes - 1, 1, Use::kRead));
   CHECK(registry.free(bytes).ok());
-  CHECK_FALSE(registry.find(bytes, 1));
+  CHECK_FALSE(registry.find(bytes, 1, Use::kRead));
 }
 
 TEST_CASE("freeing what was not allocated is refused") {

@@ -64,11 +64,16 @@ TEST_CASE("memory that is too large to be kept makes nothing else go") {
 TEST_CASE("abandoned memory serves nobody else") {
   MemoryRegistry registry;
   StagingPool pool(registry);
-  auto memory = pool.take(1000);
-  const std::byte* place = memory->data();
-  memory->abandon();
+  const std::byte* place = nullptr;
+  {
+    auto memory = pool.take(1000);
+    place = memory->data();
+    memory->abandon();
+    *memory->data() = std::byte{1};  // it may still be used until it ends
+    CHECK(registry.find(place, 1, Use::kRead));
+  }
   CHECK(pool.idle_bytes() == 0);
-  CHECK(!registry.find(place, 1));
+  CHECK(!registry.find(place, 1, Use::kRead));
 }
 
 }  // namespace tutti::test

@@ -92,9 +92,10 @@ class Bench(ToolTest):
         self.assertEqual((row[4:8], row[11]), (["-"] * 4, "N/A"))
 
     def test_takes_memory_of_the_library(self):
-        done = self.bench("--ranks", 2, "-b", "1M", "-e", "1M", "--memory", "tutti", *QUICK)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("# Memory copy", done.stdout)
+        for memory in ("tutti", "registered"):
+            done = self.bench("--ranks", 2, "-b", "1M", "-e", "1M", "--memory", memory, *QUICK)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("# Memory copy", done.stdout)
 
     def test_refuses_wrong_flags_with_one_sentence(self):
         for arguments in (["-b", "1G", "-e", "1M"], ["-d", "flot"], ["-o", "summ"], ["-b", "12Q"], ["-b", "-8"],
@@ -227,7 +228,8 @@ class Pairs(ToolTest):
 
     def test_are_right_over_each_transport_and_memory(self):
         for measure in ("latency", "bandwidth"):
-            for flags in (("--transport", "shm"), ("--transport", "shm", "--memory", "tutti"), ("--transport", "tcp")):
+            for flags in (("--transport", "shm"), ("--transport", "shm", "--memory", "tutti"),
+                          ("--transport", "shm", "--memory", "registered"), ("--transport", "tcp")):
                 with self.subTest(measure=measure, flags=flags):
                     # Inline, in a slot, and offered.
                     rows, result = self.results(measure, "--ranks", 2, "-b", 8, "-e", 300_000, "-f", 190, "-c", 2,

@@ -1,0 +1,405 @@
+// Ordinary memory that tutti_comm_register() makes reachable: what it is before, meanwhile and afterwards.
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/ranks.h"
+#include "fmt/format.h"
+
+namespace tutti::test {
+namespace {
+
+const size_t kPage = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+
+void check_all(const std::vector<std::string>& wrong) {
+  for (const std::string& sentence : wrong) CHECK(sentence == "");
+}
+
+// A communicator of this rank alone.
+struct Alone {
+  tutti_comm_t* comm = nullptr;
+  Alone() { REQUIRE(tutti_comm_init_rank(&comm, 1, nullptr, 0) == TUTTI_SUCCESS); }
+  ~Alone() { tutti_comm_destroy(comm); }
+};
+
+// Pages of their own, of which tests use what lies from `offset` on.
+struct Pages {
+  explicit Pages(size_t count) : bytes(count * kPage) {
+    void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    data = static_cast<unsigned char*>(mapped);
+    for (size_t i = 0; i < bytes; ++i) data[i] = pattern(i);
+  }
+  Pages(const Pages&) = delete;
+  ~Pages() { ::munmap(data, bytes); }
+  static unsigned char pattern(size_t i) { return static_cast<unsigned char>(i * 131 + i / 251); }
+  bool holds_pattern() const {
+    for (size_t i = 0; i < bytes; ++i) {
+      if (data[i] != pattern(i)) return false;
+    }
+    return true;
+  }
+
+  size_t bytes;
+  unsigned char* data = nullptr;
+};
+
+size_t lines_of_maps_with(const std::string& word) {
+  std::ifstream maps("/proc/self/maps");
+  size_t lines = 0;
+  for (std::string line; std::getline(maps, line);) lines += line.find(word) != line.npos;
+  return lines;
+}
+
+size_t open_files() {
+  auto files = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// Element i of what `rank` contributes in round `round`.
+float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
+
+std::string compare(const float* got, size_t count, const std::string& what,
+                    const std::function<double(size_t)>& want) {
+  for (size_t i = 0; i < count; ++i) {
+    if (got[i] != want(i)) return fmt::format("{}: element {} is {} and should be {}", what, i, got[i], want(i));
+  }
+  return "";
+}
+
+// Ordinary memory with room for `count` floats at an address that is no page's, and guards round them.
+struct Floats {
+  Floats(size_t count, size_t offset)
+      : memory(count + 2 * kGuard + offset, kGuardValue), count(count), at(kGuard + offset) {}
+  float* data() { return memory.data() + at; }
+  bool guards_hold() const {
+    auto is_guard = [](float value) { return value == kGuardValue; };
+    auto begin = memory.begin(), end = memory.end();
+    auto from = begin + static_cast<ptrdiff_t>(at);
+    return std::all_of(begin, from, is_guard) && std::all_of(from + static_cast<ptrdiff_t>(count), end, is_guard);
+  }
+
+  static constexpr size_t kGuard = 64;
+  static constexpr float kGuardValue = 12345;
+  std::vector<float> memory;
+  size_t count;
+  size_t at;
+};
+
+// Sums of all sizes in memory that is registered on ranks whose bit in `who` is set, in place and not.
+std::string sums(tutti_comm_t* comm, int nranks, int rank, unsigned who) {
+  constexpr size_t kMost = 300'007;
+  Floats in(kMost, 3 + static_cast<size_t>(rank)), out(kMost, 17);
+  void *in_handle = nullptr, *out_handle = nullptr;
+  if ((who >> rank & 1) != 0) {
+    if (tutti_comm_register(comm, in.data(), kMost * sizeof(float), &in_handle) != TUTTI_SUCCESS ||
+        tutti_comm_register(comm, out.data(), kMost * sizeof(float), &out_handle) != TUTTI_SUCCESS) {
+      return tutti_last_error(comm);
+    }
+  }
+  int round = 0;
+  for (size_t count : {1, 300, 5'000, 20'000, 65'536, 300'007}) {
+    for (size_t skipped : {size_t{0}, size_t{1}, (kMost - count) / 2, kMost - count}) {
+      if (count + skipped > kMost) continue;
+      auto want = [&, r = ++round](size_t i) {
+        double sum = 0;
+        for (int each = 0; each < nranks; ++each) sum += element(each, r, i);
+        return sum;
+      };
+      float* from = in.data() + skipped;
+      float* to = out.data() + skipped;
+      for (size_t i = 0; i < count; ++i) from[i] = element(rank, round, i);
+      if (tutti_all_reduce(from, to, count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS ||
+          tutti_all_reduce(from, from, count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+        return tutti_last_error(comm);
+      }
+      std::string name = fmt::format("{} elements at {}", count, skipped);
+      if (auto wrong = compare(to, count, name, want); !wrong.empty()) return wrong;
+      if (auto wrong = compare(from, count, name + " in place", want); !wrong.empty()) return wrong;
+    }
+  }
+  if (tutti_comm_deregister(comm, in_handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+  if (tutti_comm_deregister(comm, out_handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+  return in.guards_hold() && out.guards_hold() ? "" : "what lies beside the buffers has changed";
+}
+
+// The calls whose buffers have blocks, in place too, in registered memory.
+std::string blocks(tutti_comm_t* comm, int nranks, int rank) {
+  constexpr size_t kBlock = 9'001;
+  const size_t all = kBlock * static_cast<size_t>(nranks);
+  Floats in(all, 5), out(all, 9);
+  void *in_handle = nullptr, *out_handle = nullptr;
+  if (tutti_comm_register(comm, in.data(), all * sizeof(float), &in_handle) != TUTTI_SUCCESS ||
+      tutti_comm_register(comm, out.data(), all * sizeof(float), &out_handle) != TUTTI_SUCCESS) {
+    return tutti_last_error(comm);
+  }
+  auto fill = [&](float* to, size_t count, int round) {
+    for (size_t i = 0; i < count; ++i) to[i] = element(rank, round, i);
+  };
+  std::string wrong;
+  auto ok = [&](tutti_status_t status) {
+    if (status != TUTTI_SUCCESS && wrong.empty()) wrong = tutti_last_error(comm);
+  };
+  auto expect = [&](const char* what, const float* got, size_t count, const std::function<double(size_t)>& want) {
+    if (wrong.empty()) wrong = compare(got, count, what, want);
+  };
+  auto gathered = [&](int round) {
+    return [=](size_t i) { return element(static_cast<int>(i / kBlock), round, i % kBlock); };
+  };
+  auto exchanged = [&](int round) {
+    return [=](size_t i) {
+      return element(static_cast<int>(i / kBlock), round, static_cast<size_t>(rank) * kBlock + i % kBlock);
+    };
+  };
+  auto sum = [&](int round, size_t first) {
+    return [=](size_t i) {
+      double total = 0;
+      for (int each = 0; each < nranks; ++each) total += element(each, round, first + i);
+      return total;
+    };
+  };
+  float* mine = out.data() + static_cast<size_t>(rank) * kBlock;
+  const size_t own = static_cast<size_t>(rank) * kBlock;
+
+  fill(in.data(), kBlock, 1);
+  ok(tutti_all_gather(in.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
+  expect("all_gather", out.data(), all, gathered(1));
+  fill(mine, kBlock, 2);
+  ok(tutti_all_gather(mine, out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
+  expect("all_gather in place", out.data(), all, gathered(2));
+  fill(in.data(), all, 3);
+  ok(tutti_reduce_scatter(in.data(), out.data(), kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
+  expect("reduce_scatter", out.data(), kBlock, sum(3, own));
+  fill(out.data(), all, 4);
+  ok(tutti_reduce_scatter(out.data(), mine, kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
+  expect("reduce_scatter in place", mine, kBlock, sum(4, own));
+  fill(out.data(), all, 5);
+  ok(tutti_reduce_scatter(out.data(), out.data(), kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
+  expect("reduce_scatter onto its input", out.data(), kBlock, sum(5, own));
+  fill(in.data(), all, 6);
+  ok(tutti_all_to_all(in.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
+  expect("all_to_all", out.data(), all, exchanged(6));
+  fill(out.data(), all, 7);
+  ok(tutti_all_to_all(out.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
+  expect("all_to_all in place", out.data(), all, exchanged(7));
+  fill(in.data(), all, 8);
+  ok(tutti_broadcast(in.data(), out.data(), all, TUTTI_FLOAT32, nranks - 1, comm, nullptr));
+  expect("broadcast", out.data(), all, [&](size_t i) { return element(nranks - 1, 8, i); });
+  fill(in.data(), all, 9);
+  ok(tutti_reduce(in.data(), out.data(), all, TUTTI_FLOAT32, TUTTI_SUM, 0, comm, nullptr));
+  if (rank == 0) expect("reduce", out.data(), all, sum(9, 0));
+  // With gaps, which keep what they hold.
+  std::vector<uint64_t> counts(static_cast<size_t>(nranks), kBlock - 100), displacements;
+  for (int each = 0; each < nranks; ++each) displacements.push_back(static_cast<uint64_t>(each) * kBlock + 50);
+  std::fill(out.data(), out.data() + all, -99.0F);
+  fill(in.data(), kBlock, 10);
+  ok(tutti_all_gather_v(in.data(), kBlock - 100, out.data(), counts.data(), displacements.data(), TUTTI_FLOAT32, comm,
+                        nullptr));
+  expect("all_gather_v", out.data(), all, [&](size_t i) {
+    size_t within = i % kBlock;
+    bool is_gap = within < 50 || within >= kBlock - 50;
+    return is_gap ? -99.0 : element(static_cast<int>(i / kBlock), 10, within - 50);
+  });
+  // A message, which the other rank reads where it lies.
+  fill(in.data(), all, 11);
+  int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
+  ok(tutti_send_recv(in.data(), all, next, 0, out.data(), all, before, 0, TUTTI_FLOAT32, comm, nullptr, nullptr));
+  expect("send_recv", out.data(), all, [&](size_t i) { return element(before, 11, i); });
+
+  ok(tutti_comm_deregister(comm, in_handle));
+  ok(tutti_comm_deregister(comm, out_handle));
+  if (wrong.empty() && !(in.guards_hold() && out.guards_hold())) wrong = "what lies beside the buffers has changed";
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("sums in registered memory are right, whoever has registered his") {
+  for (const char* transport : {"loopback", "shm", "tcp"}) {
+    for (unsigned who : {0b111U, 0b001U, 0b110U}) {
+      INFO(transport << ", registered by " << who);
+      check_all(with_ranks(3, {{"transport", transport}},
+                           [&](tutti_comm_t* comm, int rank) { return sums(comm, 3, rank, who); }));
+    }
+  }
+}
+
+TEST_CASE("every call is right in registered memory, edges and gaps included") {
+  for (int nranks : {2, 4}) {
+    INFO(nranks << " ranks");
+    check_all(with_ranks(nranks, {{"transport", "shm"}},
+                         [&](tutti_comm_t* comm, int rank) { return blocks(comm, nranks, rank); }));
+  }
+}
+
+TEST_CASE("peers map what is registered, and let go of it") {
+  std::atomic<size_t> meanwhile{0};
+  check_all(with_ranks(2, {{"transport", "shm"}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    Floats values(100'000, 1);
+    void* handle = nullptr;
+    if (tutti_comm_register(comm, values.data(), 400'000, &handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    tutti_all_reduce(values.data(), values.data(), 100'000, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+    tutti_all_reduce(values.data(), values.data(), 100'000, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+    if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (rank == 0) meanwhile = lines_of_maps_with("tutti-registered");
+    if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    return tutti_comm_deregister(comm, handle) == TUTTI_SUCCESS ? "" : tutti_last_error(comm);
+  }));
+  CHECK(meanwhile == 6);  // of each rank: in place, once more, and by the peer
+  CHECK(lines_of_maps_with("tutti-registered") == 0);
+}
+
+TEST_CASE("registered memory keeps its address and what it holds, and is ordinary again afterwards") {
+  Alone alone;
+  Pages pages(64);
+  size_t files = open_files();
+  for (int round = 0; round < 100; ++round) {
+    void* handle = nullptr;
+    REQUIRE(tutti_comm_register(alone.comm, pages.data + 100, pages.bytes - 200, &handle) == TUTTI_SUCCESS);
+    if (round == 0) CHECK(lines_of_maps_with("tutti-registered") == 2);
+    REQUIRE(pages.holds_pattern());
+    REQUIRE(tutti_comm_deregister(alone.comm, handle) == TUTTI_SUCCESS);
+    REQUIRE(pages.holds_pattern());
+  }
+  CHECK(lines_of_maps_with("tutti-registered") == 0);
+  CHECK(open_files() == files);
+  REQUIRE(::madvise(pages.data + kPage, kPage, MADV_DONTNEED) == 0);
+  CHECK(pages.data[kPage] == 0);
+}
+
+TEST_CASE("MADV_DONTNEED takes nothing from registered memory") {
+  Alone alone;
+  Pages pages(4);
+  void* handle = nullptr;
+  REQUIRE(tutti_comm_register(alone.comm, pages.data, pages.bytes, &handle) == TUTTI_SUCCESS);
+  REQUIRE(::madvise(pages.data, pages.bytes, MADV_DONTNEED) == 0);
+  CHECK(pages.holds_pattern());
+  CHECK(tutti_comm_deregister(alone.comm, handle) == TUTTI_SUCCESS);
+  CHECK(pages.holds_pattern());
+}
+
+TEST_CASE("a forked child does not have registered memory, and has it as its own afterwards") {
+  Alone alone;
+  Pages pages(4);
+  void* handle = nullptr;
+  REQUIRE(tutti_comm_register(alone.comm, pages.data + 8, pages.bytes - 16, &handle) == TUTTI_SUCCESS);
+  auto in_child = [&](const std::function<bool()>& is_right) {
+    pid_t child = ::fork();
+    if (child == 0) ::_exit(is_right() ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  };
+  unsigned char resident = 0;
+  CHECK(in_child([&] {
+    bool has_middle = ::mincore(pages.data + kPage, kPage, &resident) == 0;
+    return !has_middle && pages.data[8] == Pages::pattern(8);
+  }));
+  REQUIRE(tutti_comm_deregister(alone.comm, handle) == TUTTI_SUCCESS);
+  CHECK(in_child([&] {
+    bool holds = pages.holds_pattern();
+    std::memset(pages.data, 0, pages.bytes);
+    return holds;
+  }));
+  CHECK(pages.holds_pattern());
+}
+
+TEST_CASE("memory that was freed while it was registered is taken as ordinary memory, and left alone") {
+  std::string freed = "freed or mapped anew while it was registered";
+  check_all(with_ranks(2, {{"transport", "shm"}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    constexpr size_t kBytes = 1 << 20;
+    constexpr size_t kCount = kBytes / sizeof(int32_t);
+    auto map = [](void* address) {
+      int flags = MAP_PRIVATE | MAP_ANONYMOUS | (address != nullptr ? MAP_FIXED : 0);
+      return ::mmap(address, kBytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    };
+    auto* data = static_cast<int32_t*>(map(nullptr));
+    auto sum = [&] {
+      std::fill(data, data + kCount, rank + 1);
+      return tutti_all_reduce(data, data, kCount, TUTTI_INT32, TUTTI_SUM, comm, nullptr) == TUTTI_SUCCESS &&
+             std::all_of(data, data + kCount, [](int32_t value) { return value == 3; });
+    };
+    void* handle = nullptr;
+    if (tutti_comm_register(comm, data, kBytes, &handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (!sum()) return "registered: wrong";
+    map(data);  // as freeing it and allocating again may do
+    if (!sum() || !sum()) return "mapped anew: wrong";
+    void* again = nullptr;
+    if (tutti_comm_register(comm, data, kBytes, &again) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (!sum() || !sum()) return "registered again: wrong";
+    if (tutti_comm_deregister(comm, again) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (tutti_comm_deregister(comm, handle) != TUTTI_SUCCESS) return "the first registration, which is gone by now";
+    if (!sum()) return "ordinary again: wrong";
+    if (tutti_comm_register(comm, data, kBytes, &handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    map(data);
+    data[0] = 7;
+    if (tutti_comm_deregister(comm, handle) != TUTTI_INVALID_USAGE) return "freed memory was moved";
+    std::string why = tutti_last_error(comm);
+    if (why.find(freed) == why.npos) return why;
+    bool is_left_alone = data[0] == 7;
+    ::munmap(data, kBytes);
+    return is_left_alone ? "" : "the new memory has changed";
+  }));
+}
+
+TEST_CASE("what cannot be registered is refused with what it is, and unchanged") {
+  Alone alone;
+  void* handle = &handle;
+  auto refused = [&](void* data, size_t size, tutti_status_t code, const std::string& word) {
+    CHECK(tutti_comm_register(alone.comm, data, size, &handle) == code);
+    CHECK(handle == nullptr);
+    CHECK_THAT(tutti_last_error(alone.comm), Catch::Contains(word));
+  };
+  Pages pages(8);
+  refused(nullptr, 1, TUTTI_INVALID_ARGUMENT, "buffer");
+  refused(pages.data, 0, TUTTI_INVALID_ARGUMENT, "size is 0");
+  refused(pages.data, SIZE_MAX, TUTTI_INVALID_ARGUMENT, "more than any memory");
+  refused(pages.data, size_t{1} << 46, TUTTI_INVALID_ARGUMENT, "only private memory");
+  REQUIRE(::mprotect(pages.data, kPage, PROT_READ) == 0);
+  refused(pages.data, pages.bytes, TUTTI_INVALID_ARGUMENT, "r--p");
+  REQUIRE(::mprotect(pages.data, kPage, PROT_READ | PROT_WRITE) == 0);
+  int self = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  void* file = ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE, self, 0);
+  refused(file, 2 * kPage, TUTTI_INVALID_ARGUMENT, "test_core");
+  ::munmap(file, 2 * kPage);
+  ::close(self);
+  CHECK(tutti_comm_register(alone.comm, pages.data, 1, nullptr) == TUTTI_INVALID_ARGUMENT);
+
+  void *first = nullptr, *inside = nullptr, *small = nullptr;
+  REQUIRE(tutti_comm_register(alone.comm, pages.data, 4 * kPage, &first) == TUTTI_SUCCESS);
+  refused(pages.data + 2 * kPage, 4 * kPage, TUTTI_INVALID_USAGE, "overlap");
+  refused(pages.data, 5 * kPage, TUTTI_INVALID_USAGE, "overlap");
+  REQUIRE(tutti_comm_register(alone.comm, pages.data + 10, kPage, &inside) == TUTTI_SUCCESS);
+  REQUIRE(tutti_comm_register(alone.comm, pages.data + 5 * kPage + 1, kPage, &small) == TUTTI_SUCCESS);
+  CHECK(tutti_comm_deregister(alone.comm, first) == TUTTI_SUCCESS);
+  CHECK(lines_of_maps_with("tutti-registered") == 2);
+  CHECK(tutti_comm_deregister(alone.comm, inside) == TUTTI_SUCCESS);
+  CHECK(lines_of_maps_with("tutti-registered") == 0);
+  CHECK(tutti_comm_deregister(alone.comm, inside) == TUTTI_INVALID_ARGUMENT);
+  CHECK(tutti_comm_deregister(alone.comm, nullptr) == TUTTI_SUCCESS);
+  CHECK(pages.holds_pattern());
+}
+
+TEST_CASE("destroying a communicator deregisters what is left") {
+  Pages pages(8);
+  {
+    Alone alone;
+    void* handle = nullptr;
+    REQUIRE(tutti_comm_register(alone.comm, pages.data, pages.bytes, &handle) == TUTTI_SUCCESS);
+    CHECK(lines_of_maps_with("tutti-registered") == 2);
+  }
+  CHECK(lines_of_maps_with("tutti-registered") == 0);
+  CHECK(pages.holds_pattern());
+}
+
+}  // namespace tutti::test
