@@ -4,8 +4,6 @@
 namespace tutti::bootstrap {
 namespace {
 
-constexpr int64_t kRollCallMs = 500;
-
 // An event that ends the call, if there is one.
 Status failure_of(Overlay& overlay, std::vector<Event>& events) {
   for (Event& event : overlay.take_events()) {
@@ -18,14 +16,10 @@ Status failure_of(Overlay& overlay, std::vector<Event>& events) {
 // At the deadline many blocks may be missing because one rank did not pass them on. Whoever is in the call says so; the
 // ranks that stay silent are the ones to name.
 Status name_the_late(Overlay& overlay, std::string_view what, std::vector<Event>& events) {
-  overlay.flood_here();
-  Deadline deadline = Deadline::after_ms(kRollCallMs);
+  Deadline deadline = RollCall(overlay).begin();
   while (!deadline.passed()) overlay.turn(deadline.left_ms(), -1);
   if (Status failed = failure_of(overlay, events); !failed.ok()) return failed;
-  std::vector<int> late;
-  for (int rank = 0; rank < overlay.nranks(); ++rank) {
-    if (!overlay.is_here(rank)) late.push_back(rank);
-  }
+  std::vector<int> late = overlay.not_here();
   if (late.empty())
     return error(Code::kTimeout,
                  "the exchange of the {} was not complete at its deadline: raise TUTTI_BOOTSTRAP_TIMEOUT_MS", what);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,11 +65,11 @@ class ControlPlane {
   virtual void send(int to, uint32_t type, std::span<const std::byte> payload) = 0;
   // Tells all ranks that the communicator is aborted. Any thread, does not block.
   virtual void abort(const Status& why) = 0;
-  // Leaves in good order. Until `others` it first waits for all other ranks to leave too: those that still exchange
-  // messages may need this one to pass them on. It delivers messages meanwhile, and nothing else; a rank that is lost
-  // or an abort ends the wait. Then it says goodbye, waits until the neighbours have heard it or `deadline`, and
-  // closes. No events afterwards. kTimeout: not all ranks left until `others`.
-  virtual Status leave(Deadline others, Deadline deadline) = 0;
+  // Leaves in good order. Until `others`, if that is given, it first waits for all other ranks to leave too: those that
+  // still exchange messages may need this one to pass them on. Events are delivered meanwhile; a rank that is lost or
+  // an abort, also of this rank, ends the wait. Then it says goodbye, waits until the neighbours have heard it or
+  // `deadline`, and closes. No events afterwards. kTimeout names the ranks that did not leave until `others`.
+  virtual Status leave(std::optional<Deadline> others, Deadline deadline) = 0;
 };
 
 // Asks the environment who this process is. Without a launcher: rank 0 of 1. Contradictory variables, or several hosts

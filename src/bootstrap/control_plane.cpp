@@ -5,14 +5,18 @@
 #include <optional>
 #include <thread>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "bootstrap/join.h"
+#include "bootstrap/meeting.h"
 
 namespace tutti {
 namespace bootstrap {
 namespace {
 
 constexpr size_t kMaxPayload = 1u << 20;
+// After so long in leave() the ranks that others wait for are named.
+constexpr int64_t kSilentMs = 10'000;
 
 // What another thread asks of the one that drives the overlay.
 struct Command {
@@ -68,7 +72,7 @@ class OverlayControlPlane final : public ControlPlane {
   }
   void abort(const Status& why) override { post({Command::Kind::kAbort, -1, 0, {}, why}); }
 
-  Status leave(Deadline others, Deadline deadline) override {
+  Status leave(std::optional<Deadline> others, Deadline deadline) override {
     Status met;
     if (thread_.joinable()) {
       post({Command::Kind::kLeave, -1, 0, {}, {}, others});
@@ -91,15 +95,16 @@ class OverlayControlPlane final : public ControlPlane {
 
   void run() {
     overlay_.send_beats();
-    while (obey()) {
+    for (obey(); !is_ending_; obey()) {
       // Before sleeping: obeying may have made events too, such as a message of this rank to itself.
       deliver();
       overlay_.turn(-1, wake_.get());
     }
+    if (others_) met_ = meet(*others_);
   }
 
-  // Does what was asked for; false: it is over.
-  bool obey() {
+  // Does what was asked for.
+  void obey() {
     uint64_t count = 0;
     (void)!::read(wake_.get(), &count, sizeof(count));
     std::vector<Command> commands;
@@ -110,41 +115,42 @@ class OverlayControlPlane final : public ControlPlane {
     for (Command& command : commands) {
       switch (command.kind) {
         case Command::Kind::kSend: overlay_.send(command.to, command.type, command.payload); break;
-        case Command::Kind::kAbort: overlay_.abort(command.why); break;
-        case Command::Kind::kLeave: met_ = meet(*command.others); return false;
-        case Command::Kind::kStop: return false;
+        case Command::Kind::kAbort:
+          overlay_.abort(command.why);
+          is_broken_ = true;
+          break;
+        case Command::Kind::kLeave:
+          others_ = command.others;
+          is_ending_ = true;
+          break;
+        case Command::Kind::kStop: is_ending_ = true; break;
       }
     }
-    return true;
   }
 
-  // Waits until all ranks are here.
+  // Waits until all ranks are here. Who keeps the others waiting is said after a while, and at the deadline.
   Status meet(Deadline deadline) {
-    if (deadline.passed()) return {};
     Barrier barrier(overlay_);
     overlay_.turn(0, -1);
-    while (!barrier.advance()) {
-      if (deadline.passed()) {
-        return error(Code::kTimeout, "not all ranks have finalized; this one waited for rank {}", barrier.awaited());
-      }
-      if (!deliver_messages() || overlay_.is_gone(barrier.awaited())) return {};
+    RollCall roll_call(overlay_);
+    Deadline next = deadline.left_ms() < kSilentMs ? deadline : Deadline::after_ms(kSilentMs);
+    for (;;) {
       obey();
-      overlay_.turn(deadline.left_ms(), wake_.get());
-    }
-    return {};
-  }
-
-  // Of the events, and drops the others. False when one of those says that not all ranks will leave.
-  bool deliver_messages() {
-    bool is_whole = true;
-    for (Event& event : overlay_.take_events()) {
-      if (event.kind != Event::Kind::kMessage) {
-        is_whole = false;
-      } else if (handlers_.on_message) {
-        handlers_.on_message(event.rank, event.type, event.payload);
+      deliver();
+      if (is_broken_ || barrier.advance() || overlay_.is_gone(barrier.awaited())) return {};
+      roll_call.answer();
+      if (next.passed()) {
+        if (!roll_call.is_over()) {
+          next = roll_call.begin();
+          continue;
+        }
+        std::string late = list_ranks(overlay_.not_here());
+        if (deadline.passed()) return error(Code::kTimeout, "{} did not finalize", late);
+        log_warn("waiting for {} to finalize", late);
+        next = deadline;
       }
+      overlay_.turn(next.left_ms(), wake_.get());
     }
-    return is_whole;
   }
 
   void say_goodbye(Deadline deadline) {
@@ -158,12 +164,14 @@ class OverlayControlPlane final : public ControlPlane {
     for (Event& event : std::exchange(events_, {})) {
       switch (event.kind) {
         case Event::Kind::kLost:
+          is_broken_ = true;
           if (handlers_.on_lost) handlers_.on_lost(event.rank, std::move(event.why));
           break;
         case Event::Kind::kLeft:
           if (handlers_.on_left) handlers_.on_left(event.rank);
           break;
         case Event::Kind::kAbort:
+          is_broken_ = true;
           if (handlers_.on_abort) handlers_.on_abort(event.rank, std::move(event.why));
           break;
         case Event::Kind::kMessage:
@@ -180,7 +188,10 @@ class OverlayControlPlane final : public ControlPlane {
   std::vector<Event> events_;  // not yet delivered
   std::mutex mutex_;
   std::vector<Command> commands_;  // guarded by mutex_
-  Status met_;                     // of meet(), once thread_ has ended
+  bool is_ending_ = false;         // these four are thread_'s
+  bool is_broken_ = false;         // a rank is lost, or has aborted
+  std::optional<Deadline> others_;
+  Status met_;                     // of meet()
   std::thread thread_;
 };
 

@@ -277,6 +277,18 @@ void Overlay::flood_here() {
   flood(MessageType::kHere, encode(gather_, rank_, {}), -1);
 }
 
+bool Overlay::is_anyone_here() const {
+  return std::any_of(here_.begin(), here_.end(), [this](const auto& entry) { return entry.first == gather_; });
+}
+
+std::vector<int> Overlay::not_here() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (!here_.contains({gather_, rank})) missing.push_back(rank);
+  }
+  return missing;
+}
+
 bool Overlay::all_sent() const {
   return std::all_of(links_.begin(), links_.end(),
                      [](const auto& entry) { return entry.second.channel.unsent() == 0; });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -56,7 +57,9 @@ class Overlay {
   std::map<int, Bytes>& blocks() { return blocks_[gather_]; }
   void send_block(int to, int origin, ByteView bytes);
   void flood_here();
-  bool is_here(int rank) const { return here_.contains({gather_, rank}); }
+  // Whether any rank has, and which ones have not.
+  bool is_anyone_here() const;
+  std::vector<int> not_here() const;
   bool all_sent() const;
   bool is_gone(int rank) const { return lost_.contains(rank) || left_.contains(rank); }
 
@@ -117,6 +120,24 @@ class Overlay {
 // are appended to `events`; a lost rank or an abort ends the call with its sentence.
 Result<std::vector<Bytes>> all_gather(Overlay& overlay, ByteView mine, std::string_view what, Deadline deadline,
                                       std::vector<Event>& events);
+
+// Finds out who keeps the others waiting: whoever is in the same call says so.
+class RollCall {
+ public:
+  explicit RollCall(Overlay& overlay) : overlay_(overlay) {}
+  // Says that this rank is here, and asks the others. The answers have come at the result.
+  Deadline begin();
+  // Says it if another one has asked.
+  void answer();
+  bool is_over() const { return begun_ && begun_->passed(); }
+
+ private:
+  void tell();
+
+  Overlay& overlay_;
+  std::optional<Deadline> begun_;
+  bool told_ = false;
+};
 
 // A dissemination barrier (Hensgen, Finkel and Manber, IJPP 17(1), 1988) over the overlay, which its owner drives with
 // turn(). One for each overlay, after the last all_gather.

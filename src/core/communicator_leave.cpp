@@ -17,26 +17,26 @@ constexpr int64_t kFailedLeaveMs = 1000;
 
 Status Communicator::finalize() {
   if (finalized_.exchange(true)) return {};
-  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
+  std::optional<Deadline> deadline;
   {
     Turn turn = take_turn();
     Waiter waiter(wait_policy_);
     while (has_calls()) {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
     }
-    part_from_peers(deadline);
+    // This rank's calls have deadlines of their own.
+    deadline = Deadline::after_ms(config_.timeout_ms);
+    part_from_peers(*deadline);
     if (size_t lost = direct_->inbox().kept(); lost > 0 && !failure_.happened()) {
       log_warn("messages to this rank that were never received: {}, {}", lost, direct_->inbox().kept_text());
     }
   }
   context_->engine->remove(this);
-  Status outcome = failure_.status();
-  if (control_ == nullptr) return outcome;
-  bool failed = !outcome.ok();
-  Status met = control_->leave(failed ? Deadline::after_ms(0) : deadline,
-                               Deadline::after_ms(failed ? kFailedLeaveMs : config_.bootstrap_timeout_ms));
+  if (control_ == nullptr) return failure_.status();
+  if (failure_.happened()) deadline.reset();
+  Status met = control_->leave(deadline, Deadline::after_ms(deadline ? config_.bootstrap_timeout_ms : kFailedLeaveMs));
   if (!met.ok()) log_warn("{} within {} ms; leaving", met.message(), config_.timeout_ms);
-  return outcome;
+  return failure_.status();
 }
 
 // Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it

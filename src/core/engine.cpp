@@ -90,6 +90,7 @@ bool Engine::advance_all() {
   bool moved = false;
   for (Communicator* communicator : round_) {
     if (auto turn = communicator->try_turn()) moved = communicator->advance() == Advance::kMoved || moved;
+    communicator->after_turn();
   }
   end_round();
   return moved;
@@ -114,6 +115,7 @@ void Engine::sleep() {
   while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
   armed_.clear();
   turns_.clear();
+  for (Communicator* communicator : round_) communicator->after_turn();
   end_round();
 }
 

@@ -150,7 +150,7 @@ Status Group::add(tutti_comm& comm, const CallArguments& arguments) {
   });
   if (admitted.ok()) return {};
   // The other ranks may have made the call before it failed: they go on with the group's other communicators.
-  bool has_failed = comm.communicator->status().message() == admitted.message();
+  bool has_failed = !comm.communicator->status().ok();
   Status& kept = has_failed ? failed_ : refused_;
   if (kept.ok()) kept = admitted;
   return admitted;

@@ -245,9 +245,9 @@ void Links::disarm() {
 }
 
 void Links::ring() noexcept {
-  rung_.store(true);
   uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
+  rung_.store(true);  // only now: who clears it reads what was written
 }
 
 void Links::abort() noexcept {

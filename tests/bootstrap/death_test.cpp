@@ -29,7 +29,7 @@ void live(const JoinInfo& info, const JoinOptions& options, int out) {
   int number = 0;
   while (sigwait(&term, &number) == 0 && number == SIGUSR1)
     (*plane)->abort(error(Code::kAborted, "enough of rank {}", info.rank));
-  (void)(*plane)->leave(Deadline::after_ms(0), Deadline::after_ms(5'000));
+  (void)(*plane)->leave({}, Deadline::after_ms(5'000));
   tell(out, "left");
 }
 

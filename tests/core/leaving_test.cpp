@@ -1,5 +1,6 @@
 // Ranks that leave while others still exchange messages.
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -105,6 +106,51 @@ TEST_CASE("freed memory goes back to the system while a receive stands") {
     if (most > kRounds / 2) wrong += fmt::format("{} regions at once; ", most);
     if (rank == 1) return wrong + send(comm, flag, 0, 99);
     return wrong + wait_all(comm, standing);
+  }));
+}
+
+TEST_CASE("an abort during finalize is told by it, on all ranks") {
+  auto began = std::chrono::steady_clock::now();
+  check_all(with_ranks(3, {}, [](tutti_comm_t* comm, int rank) -> std::string {
+    tutti_barrier(comm, nullptr);
+    if (rank == 2) return std::this_thread::sleep_for(std::chrono::seconds(2)), "";
+    std::thread other([&] {
+      if (rank != 0) return;
+      wait_for_others_to_leave();
+      tutti_comm_abort(comm);
+    });
+    tutti_status_t finalized = tutti_comm_finalize(comm);
+    other.join();
+    bool is_told = finalized == TUTTI_ABORTED && tutti_comm_status(comm) == TUTTI_ABORTED;
+    return is_told ? "" : fmt::format("finalize gave {}, status {}", int(finalized), int(tutti_comm_status(comm)));
+  }));
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(30));
+}
+
+TEST_CASE("a rank whose own calls take longer than the deadline still waits for the others") {
+  std::atomic<bool> has_come{false};
+  check_all(with_ranks(2, {{"timeout_ms", "1000"}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    std::vector<float> data(1);
+    if (rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      std::string wrong = send(comm, data, 1, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      has_come = true;
+      return wrong;
+    }
+    tutti_call_t call{};
+    call.struct_size = sizeof call;
+    call.collective = TUTTI_RECV;
+    call.datatype = TUTTI_FLOAT32;
+    call.count = 1;
+    call.recv_buffer = data.data();
+    call.timeout_ms = 30'000;
+    tutti_request_t* standing = nullptr;
+    if (tutti_start(comm, &call, &standing) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (tutti_comm_finalize(comm) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    bool has_waited = has_come;
+    if (tutti_wait(&standing) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    return has_waited ? "" : "it left before the other one had come";
   }));
 }
 
