@@ -167,6 +167,12 @@ Result<Progress> Links::connect_one(int rank) {
   TUTTI_TRY(end.link->poll(&ignored));
   const RemoteMemory* arena = end.link->find(end.peer->arena_id);
   if (arena == nullptr) return fresh ? Progress::kMoved : Progress::kBlocked;
+  if (arena->size_bytes < layout_.arena_bytes()) {
+    return error(Code::kRemote,
+                 "rank {} has shared {} bytes for messages, where {} are needed; run one version of tutti", rank,
+                 arena->size_bytes, layout_.arena_bytes())
+        .at({.rank = rank_, .peer = rank, .link = std::string(end.carrier->transport->name())});
+  }
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
   if (peers_[rank]->mapped()) ++mapped_peers_;
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());

@@ -4,30 +4,13 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "topology/caches.h"
 
 namespace tutti {
 namespace {
 
 constexpr uint64_t kNever = UINT64_MAX;
 constexpr Costs kAssumed;
-
-// Ranks per last-level cache, if they are spread evenly.
-uint64_t ranks_sharing_cache(const TopologyHost& host) {
-  const auto& caches = host.inventory.caches;
-  auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
-  auto last = std::max_element(caches.begin(), caches.end(), lower);
-  uint64_t sharing = last == caches.end() ? 0 : std::max(0, last->cpus_sharing);
-  uint64_t instances = sharing == 0 ? 1 : ceil_div(host.inventory.cpu.usable(), sharing);
-  return std::max<uint64_t>(1, ceil_div(host.ranks.size(), instances));
-}
-
-// A call whose input and output do not fit into the rank's share of the caches gains nothing from having its results
-// there. The calibrated size is that of one core, which has them for itself.
-uint64_t streaming_min_bytes(const TopologyHost& host) {
-  constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
-  uint64_t of_one_core = host.inventory.costs.streaming_bytes.value;
-  return of_one_core == kNeverStreams ? kNever : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
-}
 
 bool is_assumed(const Figure& figure) { return figure.origin == Origin::kDefault; }
 

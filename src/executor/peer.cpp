@@ -95,7 +95,10 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
     result = TUTTI_TRY(peer_.link_.signal(where, line));
   }
   if (result == PutResult::kFull) return result;
-  peer_.handed_ = true;
+  if (peer_.needs_poll_) {
+    peer_.handed_ = true;
+    ++peer_.messages_;
+  }
   if (by_put) ++peer_.puts_;
   if (by_put && payload == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
@@ -139,10 +142,13 @@ void RecvStream::tell() {
   Line line;
   line.words[0] = released_;
   RemoteSlice where{&peer_.remote_arena_, freed_offset_};
-  auto result = may_wait_ ? peer_.link_.signal_soon(where, line) : peer_.link_.signal(where, line);
+  // Where traffic goes one way no next message comes that could carry it.
+  bool goes_both_ways = may_wait_ && peer_.messages_ > sent_at_tell_;
+  auto result = goes_both_ways ? peer_.link_.signal_soon(where, line) : peer_.link_.signal(where, line);
   if (result.ok() && *result == PutResult::kFull) return;
   if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
   peer_.handed_ = true;
+  sent_at_tell_ = peer_.messages_;
   told_ = released_;  // a peer that is gone needs no telling
   slots_owed_ = 0;
   due_ = false;

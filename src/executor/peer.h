@@ -116,7 +116,8 @@ class RecvStream {
   const uint64_t line_count_;
   const uint64_t freed_offset_;  // in the peer's arena
   uint64_t taken_ = 0;
-  const bool may_wait_;          // the sender needs to hear of released messages only when it makes the next call
+  const bool may_wait_;          // of a collective: whoever sends this rank something also gets something soon
+  uint64_t sent_at_tell_ = 0;    // what this rank had sent the peer when it told last
   bool in_slot_ = false;         // the held message has a slot
   uint32_t slots_owed_ = 0;      // released ones that the sender was not told of
   uint64_t released_ = 0;
@@ -171,6 +172,7 @@ class Peer {
   const std::span<std::byte> arena_;
   const RemoteMemory& remote_arena_;
   const bool needs_poll_;
+  uint64_t messages_ = 0;              // where links need polling: sent on all streams
   uint64_t puts_ = 0;
   uint64_t puts_completed_ = 0;
   Status broken_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/shape.h"
+#include "topology/caches.h"
 #include "topology/units.h"
 
 namespace tutti {
@@ -65,6 +66,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
   }
   // The calibrated way through a slot is two copies, one at either end.
   made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(2, costs.slot_bytes_per_s.value));
+  made.pulls = bytes < streaming_min_bytes(host);
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, costs.pull_bytes_per_s.value);
   made.call_ns = costs.tcp_call_ns.value;
@@ -87,7 +89,7 @@ void Work::deliver(const Host& sender, const Host& receiver, uint64_t messages, 
   uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
   uint64_t pull_ns =
       saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
-  bool pulls = pull_ns < saturating_add(in_ns, out_ns);
+  bool pulls = sender.pulls && pull_ns < saturating_add(in_ns, out_ns);
   if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
   receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);
 }

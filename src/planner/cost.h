@@ -51,6 +51,7 @@ class Work {
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t reduce_bytes_per_s = 1;
+    bool pulls = true;                  // calls so large that results are stored past the caches do not
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket

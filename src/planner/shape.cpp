@@ -81,6 +81,7 @@ PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, 
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;
 }
+
 std::string admit_all_pairs(const Topology& topology) {
   if (topology.nranks() <= kMostAllPairsRanks) return "";
   return fmt::format("every rank would hold a link to each of the other {} ranks; the most is {}",

@@ -10,10 +10,11 @@
 namespace tutti {
 
 // One channel unless the user says otherwise; slices that are as large as a core's own cache allows: each costs its
-// messages, and where nothing is passed on, no other rank waits for the first of them.
+// messages, and where slices do not overlap, no other rank waits for the first of them.
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks = 1, int channels = 1);
-// The same for an algorithm in which ranks pass slices on: a few of them are under way at once.
+// The same for an algorithm in which a rank passes slices on while it receives further ones: a few of them are under
+// way at once.
 PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                           const Tuning& tuning, int chunks = 1, int channels = 1);
 

@@ -1,6 +1,7 @@
 // Whole communicators of ranks that are threads, over every transport.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <thread>
 
 #include "core/ranks.h"
@@ -95,6 +96,33 @@ TEST_CASE("memory from tutti_mem_alloc works on some ranks, on all, and after it
     }
     return "";
   }));
+}
+
+// What a rank has received in calls that never had to wait is told to the sender nevertheless.
+TEST_CASE("a root is told of what was received while the receiver makes no call") {
+  constexpr int kReceived = 14, kSent = kReceived + 3;  // with 4 slots, of which it is told two at a time
+  for (const char* transport : {"shm", "tcp"}) {
+    std::atomic<bool> has_sent_all{false};
+    INFO(transport);
+    check_all(with_ranks(2, {{"transport", transport}, {"slots", "4"}}, [&](tutti_comm_t* comm, int rank) {
+      std::vector<char> data(1000);
+      auto broadcast = [&] {
+        return tutti_broadcast(data.data(), data.data(), data.size(), TUTTI_INT8, 0, comm, nullptr) == TUTTI_SUCCESS;
+      };
+      bool ok = true;
+      for (int i = 0; i < kReceived; ++i) {
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ok = ok && broadcast();
+      }
+      if (rank == 1) {
+        for (int i = 0; i < 500 && !has_sent_all; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ok = ok && has_sent_all;
+      }
+      for (int i = kReceived; i < kSent; ++i) ok = ok && broadcast();
+      if (rank == 0) has_sent_all = true;
+      return std::string(ok ? "" : "the root still waits");
+    }));
+  }
 }
 
 TEST_CASE("many non-blocking calls complete in order while nobody waits") {

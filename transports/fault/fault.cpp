@@ -15,11 +15,14 @@ constexpr size_t kMostHeld = 16;
 
 // A put or signal on its way.
 struct Order {
+  enum class Kind : uint8_t { kPut, kSignal, kSignalSoon };
+  Kind kind = Kind::kPut;
   RemoteSlice to;
   std::span<const std::byte> from;
   RemoteSlice signal;
   Line line;
-  bool is_put = false;
+
+  bool is_put() const { return kind == Kind::kPut; }
 };
 
 class FaultLink final : public Link {
@@ -48,7 +51,7 @@ class FaultLink final : public Link {
       return inner_->put(to, from, signal, line);
     }
     if (is_full()) return PutResult::kFull;
-    Order order{.to = to, .from = from, .signal = signal, .line = line, .is_put = true};
+    Order order{.kind = Order::Kind::kPut, .to = to, .from = from, .signal = signal, .line = line};
     uint64_t number = ++puts_;
     if (number == faults_.drop_put) return ++dropped_, PutResult::kDone;
     if (number == faults_.truncate_put) order.from = from.first(from.size() / 2);
@@ -56,9 +59,10 @@ class FaultLink final : public Link {
   }
 
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override {
-    if (!healthy() || !signal_problem(signal).empty()) return inner_->signal(signal, line);
-    if (is_full()) return PutResult::kFull;
-    return pass_or_hold({.to = {}, .from = {}, .signal = signal, .line = line, .is_put = false});
+    return give({.kind = Order::Kind::kSignal, .to = {}, .from = {}, .signal = signal, .line = line});
+  }
+  Result<PutResult> signal_soon(RemoteSlice at, const Line& line) override {
+    return give({.kind = Order::Kind::kSignalSoon, .to = {}, .from = {}, .signal = at, .line = line});
   }
 
   Status pull(std::span<std::byte> to, uint64_t from) override { return inner_->pull(to, from); }
@@ -107,6 +111,12 @@ class FaultLink final : public Link {
     return held_.size() == kMostHeld;
   }
 
+  Result<PutResult> give(const Order& signal) {
+    if (!healthy() || !signal_problem(signal.signal).empty()) return pass(signal);
+    if (is_full()) return PutResult::kFull;
+    return pass_or_hold(signal);
+  }
+
   Result<PutResult> pass_or_hold(const Order& order) {
     if (++orders_ == faults_.kill) inner_->abort();
     if (held_.empty() && !chance(faults_.hold_chance)) {
@@ -114,7 +124,7 @@ class FaultLink final : public Link {
       // It counts as not made: nothing was taken.
       if (result.ok() && *result == PutResult::kFull) {
         --orders_;
-        if (order.is_put) --puts_;
+        if (order.is_put()) --puts_;
       }
       return result;
     }
@@ -124,8 +134,12 @@ class FaultLink final : public Link {
   }
 
   Result<PutResult> pass(const Order& order) {
-    return order.is_put ? inner_->put(order.to, order.from, order.signal, order.line)
-                        : inner_->signal(order.signal, order.line);
+    switch (order.kind) {
+      case Order::Kind::kPut: return inner_->put(order.to, order.from, order.signal, order.line);
+      case Order::Kind::kSignal: return inner_->signal(order.signal, order.line);
+      case Order::Kind::kSignalSoon: break;
+    }
+    return inner_->signal_soon(order.signal, order.line);
   }
 
   // The oldest goes on its way. False: not now.

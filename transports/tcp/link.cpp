@@ -144,10 +144,10 @@ Result<PutResult> TcpLink::signal(RemoteSlice signal, const Line& line) {
   return taken(sender_.signal({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line}));
 }
 
-Result<PutResult> TcpLink::signal_soon(RemoteSlice signal, const Line& line) {
+Result<PutResult> TcpLink::signal_soon(RemoteSlice at, const Line& line) {
   if (!state_.ok()) return state_.check();
-  if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
-  return taken(sender_.signal_soon({.signal_memory = signal.memory->id, .signal_offset = signal.offset, .line = line}));
+  if (auto problem = signal_problem(at); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  return taken(sender_.signal_soon({.signal_memory = at.memory->id, .signal_offset = at.offset, .line = line}));
 }
 
 Result<PutResult> TcpLink::taken(Result<PutResult> result) {

@@ -42,7 +42,7 @@ class TcpLink final : public Link, private FrameSink {
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
-  Result<PutResult> signal_soon(RemoteSlice signal, const Line& line) override;
+  Result<PutResult> signal_soon(RemoteSlice at, const Line& line) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }

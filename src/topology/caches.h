@@ -1,0 +1,11 @@
+// What a host's caches mean for calls of its ranks.
+#pragma once
+
+#include "topology/topology.h"
+
+namespace tutti {
+
+// Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
+uint64_t streaming_min_bytes(const TopologyHost& host);
+
+}  // namespace tutti
