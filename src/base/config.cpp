@@ -43,6 +43,8 @@ constexpr std::array kOptions = {
     Option{{"size", "", "the number of ranks, when no launcher says it"}, &Config::size, -1, kMaxRanks, {}, kNone},
     Option{{"id_fd", "", "inherited file descriptor that holds the 128-byte unique id (set by `tutti run`)"},
            &Config::id_fd, -1, 1 << 20, {}, kNone},
+    Option{{"host_fd", "", "inherited file descriptor that holds the facts of this host (set by `tutti run`)"},
+           &Config::host_fd, -1, 1 << 20, {}, kNone},
     Option{{"address", "", "host:port where rank 0 listens, for ranks on several hosts"}, &Config::address},
     Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
            &Config::secret_file},
@@ -62,6 +64,10 @@ constexpr std::array kOptions = {
            &Config::slice_bytes, 0, 1 << 28, {}, kAutomatic},
     Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
+    Option{{"workers", "",
+            "threads of each rank for calls of 1 MiB or more within a host; automatic: 2 where there are enough "
+            "processors"},
+           &Config::workers, 0, 64, {}, kAutomatic},
     Option{{"deterministic", "",
             "1: a reduction's bits depend on the inputs and the number of ranks only, not on size, algorithm or "
             "transport"},

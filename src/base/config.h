@@ -17,6 +17,7 @@ struct Config {
   int64_t rank = -1;
   int64_t size = -1;
   int64_t id_fd = -1;               // inherited fd that holds the 128-byte unique id
+  int64_t host_fd = -1;             // inherited fd that holds an Inventory of this host
   std::string address;              // "host:port" where rank 0 listens
   std::string secret_file;          // file with at least 32 secret bytes, readable by its owner only
 
@@ -28,6 +29,7 @@ struct Config {
   int64_t slice_bytes = 0;          // 0: the planner decides
   int64_t slot_bytes = 256 * 1024;  // staging slot of one stream
   int64_t slots = 4;                // staging slots of one stream
+  int64_t workers = 0;              // threads that run a large call's channels on each rank; 0: automatic
   int64_t deterministic = 0;        // 1: reductions in one order of ranks
   std::string plan_file;            // run this Plan instead of choosing one
 

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "bootstrap/control.h"
 #include "core/call_record.h"
-#include "core/failure.h"
+#include "base/failure.h"
 #include "core/links.h"
 #include "core/own_ops.h"
 #include "core/point_to_point.h"

@@ -160,7 +160,7 @@ bool Communicator::has_said_all(int peer) const {
   auto said = goodbyes_.find(peer);
   if (said == goodbyes_.end()) return departed_.contains(peer);
   const auto& link = links_->peers()[peer];
-  return direct_->taken_from(peer) >= said->second.messages || (link != nullptr && !link->broken().ok());
+  return direct_->taken_from(peer) >= said->second.messages || (link != nullptr && link->is_broken());
 }
 
 Status Communicator::direct_early_leavers() const {

@@ -58,6 +58,8 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_) + 1);
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
+  int workers = workers_of(topology_, tuning_from(config_));
+  run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_));
   plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();
@@ -73,7 +75,7 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
                            .interface = config_.interface};
   links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
   Facts mine;
-  mine.rank.inventory = TUTTI_TRY(discover_live());
+  mine.rank.inventory = TUTTI_TRY(discover_live(static_cast<int>(config_.host_fd)));
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));
   mine.rank.pid = ::getpid();
   mine.transports = links_->facts();

@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& 
                                                                   const std::optional<Plan>& plan) {
   std::vector<std::pair<std::string, std::string>> agreed;
   for (std::string_view name :
-       {"transport", "algorithm", "channels", "slice_bytes", "slot_bytes", "slots", "deterministic"}) {
+       {"transport", "algorithm", "channels", "slice_bytes", "slot_bytes", "slots", "workers", "deterministic"}) {
     agreed.emplace_back(name, value_of(config, name));
   }
   agreed.emplace_back("plan_file", plan ? fmt::format("the plan {:016x}", plan->digest()) : "");

@@ -43,7 +43,7 @@ uint64_t resident_bytes(std::span<std::byte> mapped) {
 Links::Links(const TransportContext& context, const Config& config)
     : rank_(context.rank),
       layout_{.nranks = context.nranks,
-              .channels = static_cast<int>(std::max<int64_t>((config.channels + 1) / 2 * 2, kLeastChannels)),
+              .channels = static_cast<int>((std::max({config.channels, config.workers, kLeastChannels}) + 1) / 2 * 2),
               .slots = static_cast<int>(config.slots),
               .slot_bytes = (static_cast<uint64_t>(config.slot_bytes) + 63) / 64 * 64},
       ends_(context.nranks),

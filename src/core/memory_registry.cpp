@@ -129,7 +129,7 @@ Status MemoryRegistry::remove(uint64_t key) {
 
 std::optional<SharedBuffer> MemoryRegistry::find(const std::byte* data, uint64_t size_bytes, Use use,
                                                  uint64_t look_at) {
-  if (count_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  if (size_bytes == 0 || count_.load(std::memory_order_acquire) == 0) return std::nullopt;
   auto buffer = lookup(data, size_bytes);
   if (!buffer || buffer->data == data || is_there(*buffer, data, use, look_at)) return buffer;
   log_warn("the memory at {} was freed or mapped anew while it was registered, and is used as ordinary memory; "

@@ -59,10 +59,10 @@ class MemoryRegistry {
   // as move_back(), and then the region is gone nevertheless.
   Status remove(uint64_t key);
 
-  // The region that holds all of [data, data + size_bytes), if there is one; none for small buffers whose edges would
-  // have to be copied. What was registered is looked at near `look_at`, an offset that the call will touch anyhow: if
-  // the caller has freed it and got other memory at that address, this is found out (surely when the buffer is written)
-  // and the region no longer found.
+  // The region that holds all of [data, data + size_bytes), if there is one; none for an empty buffer, or a small one
+  // whose edges would have to be copied. What was registered is looked at near `look_at`, an offset that the call will
+  // touch anyhow: if the caller has freed it and got other memory at that address, this is found out (surely when the
+  // buffer is written) and the region no longer found.
   std::optional<SharedBuffer> find(const std::byte* data, uint64_t size_bytes, Use use, uint64_t look_at = 0);
 
   // `forget` is called before a region goes, until remove_listener(). Listeners are told apart by `owner`.

@@ -95,11 +95,11 @@ Result<bool> PointToPoint::connect() {
 Result<bool> PointToPoint::advance(Peer& peer) {
   if (peer.needs_poll()) peer.poll();
   bool moved = TUTTI_TRY(receive(peer));
-  if (peer.broken().ok()) moved = TUTTI_TRY(send(peer)) || moved;
+  if (!peer.is_broken()) moved = TUTTI_TRY(send(peer)) || moved;
   moved = settle(peer) || moved;
   // Who sleeps now would not be woken for what a link has taken since it was armed. What has left is a collective's.
   if (peer.needs_poll()) moved = (peer.take_handed() && peer.link().has_pending()) || moved;
-  if (peer.broken().ok()) return moved;
+  if (!peer.is_broken()) return moved;
   bool is_needed = lanes_[peer.rank()].is_busy() || inbox_.waits_for(peer.rank());
   return is_needed ? Result<bool>(peer.broken()) : moved;
 }

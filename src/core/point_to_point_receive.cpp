@@ -199,7 +199,7 @@ Result<bool> PointToPoint::read_piece(tutti_request& receive) {
     const RemoteMemory* memory = lender.link().find(transfer.window.memory_id);
     if (memory == nullptr) {  // under way, unless it could not be mapped here
       lender.poll();
-      if (!lender.broken().ok()) return lender.broken();
+      if (lender.is_broken()) return lender.broken();
       return false;
     }
     bool inside = memory->mapped != nullptr && transfer.window.offset <= memory->size_bytes &&

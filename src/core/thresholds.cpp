@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "planner/planner.h"
 #include "topology/caches.h"
 
 namespace tutti {
@@ -33,7 +34,9 @@ uint64_t pull_min_bytes(const Costs& known) {
 
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
-  return {pull_min_bytes(host.inventory.costs), streaming_min_bytes(host)};
+  return {.pull_min_bytes = pull_min_bytes(host.inventory.costs),
+          .streaming_min_bytes = streaming_min_bytes(host),
+          .shared_min_bytes = kLeastSharedBytes};
 }
 
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice
@@ -41,15 +44,20 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
 // go on for longer. With more ranks than cores spinning only keeps the awaited rank from running, and between two of a
 // rank's own turns the others have theirs.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config) {
+  return worker_policy_for(topology, rank, 1, config);
+}
+
+WaitPolicy worker_policy_for(const Topology& topology, int rank, int workers, const Config& config) {
   constexpr uint64_t kShortestSpinNs = 5'000;
   constexpr uint64_t kLongestSpinNs = 200'000;
   constexpr int64_t kYieldsPerSpin = 10;
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
-  uint64_t ranks_per_cpu = ceil_div(host.ranks.size(), host.inventory.cpu.usable());
+  uint64_t threads = host.ranks.size() * static_cast<uint64_t>(workers);
+  uint64_t per_cpu = ceil_div(threads, host.inventory.cpu.usable());
   auto wake_ns = static_cast<int64_t>(std::clamp(host.inventory.costs.wake_ns.value, kShortestSpinNs, kLongestSpinNs));
   WaitPolicy policy;
-  policy.spin_ns = ranks_per_cpu > 1 ? 0 : wake_ns;
-  policy.yield_ns = kYieldsPerSpin * wake_ns * static_cast<int64_t>(std::max<uint64_t>(1, ranks_per_cpu));
+  policy.spin_ns = per_cpu > 1 ? 0 : wake_ns;
+  policy.yield_ns = kYieldsPerSpin * wake_ns * static_cast<int64_t>(std::max<uint64_t>(1, per_cpu));
   if (config.spin_us >= 0) policy.spin_ns = config.spin_us * 1000;
   if (config.yield_us >= 0) policy.yield_ns = config.yield_us * 1000;
   return policy;

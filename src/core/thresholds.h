@@ -13,5 +13,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank);
 
 // The options "spin_us" and "yield_us" win.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config);
+// The same of a thread that runs one of the channels of a large call, of which each rank has so many.
+WaitPolicy worker_policy_for(const Topology& topology, int rank, int workers, const Config& config);
 
 }  // namespace tutti

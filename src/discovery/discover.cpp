@@ -1,7 +1,12 @@
 #include "discovery/discover.h"
 
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <charconv>
 
+#include "base/log.h"
 #include "discovery/facts.h"
 #include "discovery/live_system.h"
 
@@ -28,6 +33,20 @@ HostIdentity discover_identity(SystemView& system) {
           namespace_inode(system, "pid"), namespace_inode(system, "mnt"), namespace_inode(system, "user")};
 }
 
+// From its start, wherever others that share it have read to.
+std::string text_of_file(int fd) {
+  constexpr size_t kLongest = 4 << 20;
+  std::string text;
+  std::array<char, 16384> buffer;
+  while (text.size() < kLongest) {
+    ssize_t count = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(buffer.data(), static_cast<size_t>(count));
+  }
+  return text;
+}
+
 std::string gpu_note(SystemView& system) {
   return system.has_library("libcuda.so.1") ? "a CUDA driver is present; this version does not list GPUs"
                                             : "no CUDA driver";
@@ -42,25 +61,32 @@ std::optional<int64_t> read_number(SystemView& system, const std::string& path) 
   return failure == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-Result<Inventory> discover(SystemView& system) {
+Result<Inventory> discover(SystemView& system, const Inventory* known) {
   ProcessFacts process = TUTTI_TRY(system.process());
-  Inventory inventory;
+  HostIdentity identity = discover_identity(system);
+  bool is_known = known != nullptr && known->identity == identity && known->hostname == process.hostname;
+  Inventory inventory = is_known ? *known : Inventory();
   inventory.hostname = process.hostname;
   inventory.kernel = process.kernel;
-  inventory.identity = discover_identity(system);
+  inventory.identity = identity;
   inventory.cpu.architecture = process.architecture;
   inventory.cpu.allowed_cpus = process.allowed_cpus;
+  inventory.limits = discover_limits(system, process);
+  inventory.costs = {};
+  if (is_known) return inventory;
   HwlocTopology topology = TUTTI_TRY(system.hwloc());
   discover_cpus(topology.get(), inventory);
   inventory.nics = discover_nics(system, TUTTI_TRY(system.interfaces()));
   inventory.gpu_note = gpu_note(system);
-  inventory.limits = discover_limits(system, process);
   return inventory;
 }
 
-Result<Inventory> discover_live() {
+Result<Inventory> discover_live(int host_fd) {
   LiveSystem system;
-  return discover(system);
+  if (host_fd < 0) return discover(system);
+  Result<Inventory> known = parse_inventory(text_of_file(host_fd));
+  if (!known.ok()) log_debug("TUTTI_HOST_FD holds no facts of a host: {}", known.status().message());
+  return discover(system, known.ok() ? &*known : nullptr);
 }
 
 }  // namespace tutti

@@ -124,7 +124,7 @@ ChannelRun::Step ChannelRun::fail(Status why) {
 
 ChannelRun::Step ChannelRun::wait_for(const Peer& peer) {
   waiting_for_ = peer.rank();
-  return peer.broken().ok() ? Step::kWaits : fail(peer.broken());
+  return peer.is_broken() ? fail(peer.broken()) : Step::kWaits;
 }
 
 // The caller's buffers are his again once nobody reads them and every sender has been told.
@@ -204,9 +204,9 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       payload = stream.next_slot();
       break;
     case MessageKind::kReference: {
-      const RemoteMemory* memory = from.link().find(message.payload.memory_id);
+      const RemoteMemory* memory = from.find(message.payload.memory_id);
       if (memory == nullptr) {  // under way, unless it could not be mapped here
-        from.poll();
+        if (from.needs_poll()) from.poll();
         return wait_for(from);
       }
       bool inside = memory->mapped != nullptr && message.payload.offset <= memory->size_bytes &&

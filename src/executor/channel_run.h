@@ -33,7 +33,7 @@ class ChannelRun {
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
   uint64_t foreign_signature() const { return foreign_signature_; }
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
-  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready() && awaited_from_->broken().ok(); }
+  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready() && !awaited_from_->is_broken(); }
 
  private:
   // What became of one operation. kFailed: failure_ says why.

@@ -162,7 +162,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   }
   const Window& window = peer_outputs_[send.peer];
   if (send.into != kNoChunk && call_->shape->deliver_directly != Permission::kNever && window) {
-    const RemoteMemory* memory = to.link().find(window.memory_id);
+    const RemoteMemory* memory = to.find(window.memory_id);
     Piece piece = call_->partition.output(channel_, send.into, slice);
     bool fits = memory != nullptr && memory->mapped != nullptr && window.offset <= memory->size_bytes &&
                 piece.offset_bytes <= memory->size_bytes - window.offset &&

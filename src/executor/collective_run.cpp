@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory.h"
+
 namespace tutti {
 namespace {
 
@@ -20,7 +22,7 @@ void pause_cpu() {
 
 void CollectiveRun::prepare(const std::vector<Program>& programs) {
   if (channels_.size() < programs.size()) channels_.resize(programs.size());
-  done_.resize(channels_.size());
+  states_.resize(channels_.size());
   size_t peers = 0;
   for (size_t i = 0; i < programs.size(); ++i) {
     channels_[i].prepare(programs[i]);
@@ -35,7 +37,7 @@ void CollectiveRun::start(const std::vector<Program>& programs, const Call& call
   polled_.clear();
   for (size_t i = 0; i < active_; ++i) {
     channels_[i].start(programs[i], call, peers, static_cast<int>(i));
-    done_[i] = false;
+    states_[i] = {};
     for (int32_t rank : programs[i].peers) {
       Peer* peer = peers[rank].get();
       if (peer->needs_poll() && std::find(polled_.begin(), polled_.end(), peer) == polled_.end()) {
@@ -43,9 +45,86 @@ void CollectiveRun::start(const std::vector<Program>& programs, const Call& call
       }
     }
   }
+  programs_ = &programs;
+  call_ = &call;
+  peers_ = &peers;
+  shares_ = may_share();
+  alone_ = false;
+}
+
+// A function of the program is not asked to serve several threads at once.
+bool CollectiveRun::may_share() const {
+  bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
+  bool is_large = call_->size_bytes >= call_->options.shared_min_bytes;
+  return helpers_ > 0 && active_ > 1 && polled_.empty() && is_large && !has_function;
+}
+
+bool CollectiveRun::is_worth_sharing() const {
+  size_t ready = 0;
+  for (size_t i = 0; i < active_; ++i) ready += !states_[i].done && !channels_[i].still_waits();
+  return ready > 1;
 }
 
 Result<Progress> CollectiveRun::advance() {
+  if (!shares_) return advance_alone();
+  bool moved = !alone_ && is_worth_sharing() && advance_together();
+  auto progress = advance_alone();
+  if (!progress.ok()) return progress;
+  moved = moved || *progress == Progress::kMoved;
+  alone_ = !moved;
+  return *progress == Progress::kBlocked && moved ? Progress::kMoved : *progress;
+}
+
+// False when no channel has moved.
+bool CollectiveRun::advance_together() {
+  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(helpers_);
+  auto set_shared = [this](bool shared) {
+    for (const Program& program : *programs_) {
+      for (int32_t rank : program.peers) (*peers_)[rank]->set_shared(shared);
+    }
+  };
+  std::atomic<size_t> next{0};
+  std::atomic<bool> moved{false};
+  set_shared(true);
+  crew_->run([&] {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < active_;) {
+      if (!states_[i].done && drive(i)) moved.store(true, std::memory_order_relaxed);
+    }
+  });
+  set_shared(false);
+  return moved.load(std::memory_order_relaxed);
+}
+
+// Advances one channel until it is done, fails, or waits for too long. Whether it has moved.
+bool CollectiveRun::drive(size_t channel) noexcept {
+  State& state = states_[channel];
+  bool moved = false;
+  Waiter waiter(policy_);
+  for (;;) {
+    Progress progress = Progress::kBlocked;
+    try {
+      auto advanced = channels_[channel].advance();
+      if (!advanced.ok()) {
+        state.failure = std::move(advanced).status();
+        return moved;
+      }
+      progress = *advanced;
+    } catch (const std::bad_alloc&) {
+      state.failure = out_of_memory();
+      return moved;
+    }
+    state.done = progress == Progress::kDone;
+    if (state.done) return true;
+    if (progress == Progress::kMoved) {
+      moved = true;
+      waiter.reset();
+    } else if (waiter.idle()) {
+      return moved;
+    }
+  }
+}
+
+Result<Progress> CollectiveRun::advance_alone() {
   // What a rank sends at once does not wait until it has looked for what has come.
   if (std::exchange(has_begun_, true)) {
     for (Peer* peer : polled_) peer->poll();
@@ -53,10 +132,12 @@ Result<Progress> CollectiveRun::advance() {
   bool all_done = true;
   bool moved = false;
   for (size_t i = 0; i < active_; ++i) {
-    if (done_[i]) continue;
+    State& state = states_[i];
+    if (state.done) continue;
+    if (!state.failure.ok()) return std::move(state.failure);
     Progress progress = TUTTI_TRY(channels_[i].advance());
-    done_[i] = progress == Progress::kDone;
-    all_done = all_done && done_[i];
+    state.done = progress == Progress::kDone;
+    all_done = all_done && state.done;
     moved = moved || progress != Progress::kBlocked;
   }
   if (all_done) {
@@ -70,7 +151,7 @@ Result<Progress> CollectiveRun::advance() {
 
 int CollectiveRun::waiting_for() const {
   for (size_t i = 0; i < active_; ++i) {
-    if (!done_[i] && channels_[i].waiting_for() >= 0) return channels_[i].waiting_for();
+    if (!states_[i].done && channels_[i].waiting_for() >= 0) return channels_[i].waiting_for();
   }
   return -1;
 }

@@ -30,10 +30,16 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
 }
 
 void Peer::poll() {
-  if (!broken_.ok()) return;
-  broken_ = link_.poll(&puts_completed_);
+  if (is_broken()) return;
+  if (Status polled = link_.poll(&puts_completed_); !polled.ok()) broken_.set(std::move(polled));
   for (SendStream& stream : sends_) stream.give_back(puts_completed_);
   for (RecvStream& stream : recvs_) stream.tell();
+}
+
+const RemoteMemory* Peer::find(uint32_t memory_id) {
+  std::unique_lock lock(find_mutex_, std::defer_lock);
+  if (is_shared_) lock.lock();
+  return link_.find(memory_id);
 }
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {
@@ -146,8 +152,8 @@ void RecvStream::tell() {
   bool goes_both_ways = may_wait_ && peer_.messages_ > sent_at_tell_;
   auto result = goes_both_ways ? peer_.link_.signal_soon(where, line) : peer_.link_.signal(where, line);
   if (result.ok() && *result == PutResult::kFull) return;
-  if (!result.ok() && peer_.broken_.ok()) peer_.broken_ = std::move(result).status();
-  peer_.handed_ = true;
+  if (!result.ok()) peer_.broken_.set(std::move(result).status());
+  if (peer_.needs_poll_) peer_.handed_ = true;
   sent_at_tell_ = peer_.messages_;
   told_ = released_;  // a peer that is gone needs no telling
   slots_owed_ = 0;

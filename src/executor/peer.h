@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/failure.h"
 #include "base/status.h"
 #include "executor/buffer_pool.h"
 #include "executor/message.h"
@@ -143,14 +145,19 @@ class Peer {
   // Moves the link forward. What breaks it is kept: an error only for those who still need this
   // peer, since a rank that has done its part may leave while others are busy with each other.
   void poll();
-  const Status& broken() const { return broken_; }
+  bool is_broken() const { return broken_.happened(); }
+  Status broken() const { return broken_.status(); }
+  // Memory that the peer has shared; null while it has not arrived.
+  const RemoteMemory* find(uint32_t memory_id);
+  // Whether several threads run channels to it, which they may where !needs_poll(): poll() is not called then.
+  void set_shared(bool shared) { is_shared_ = shared; }
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
   // Of buffers that stand for slots.
   size_t buffer_bytes() const;
   // Whether all that was handed to the link has left it, and with it the caller's memory.
-  bool sent_all() const { return !needs_poll_ || !broken_.ok() || !link_.has_pending(); }
+  bool sent_all() const { return !needs_poll_ || is_broken() || !link_.has_pending(); }
   // Payloads that the link has taken so far, and those of them that have left it.
   uint64_t puts() const { return puts_; }
   uint64_t puts_completed() const { return puts_completed_; }
@@ -175,8 +182,10 @@ class Peer {
   uint64_t messages_ = 0;              // where links need polling: sent on all streams
   uint64_t puts_ = 0;
   uint64_t puts_completed_ = 0;
-  Status broken_;
+  Failure broken_;
   bool handed_ = false;
+  bool is_shared_ = false;
+  std::mutex find_mutex_;              // while it is shared
   std::vector<SendStream> sends_;      // by channel
   std::vector<RecvStream> recvs_;
 };

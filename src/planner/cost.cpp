@@ -41,17 +41,20 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()) {
   uint64_t bytes = inputs.request.size_bytes();
-  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes));
+  int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
+  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers));
   if (topology_.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
 }
 
-Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
+Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers) const {
   const Inventory& inventory = host.inventory;
   const Costs& costs = inventory.costs;
   Host made;
   made.cpus = inventory.cpu.usable();
   uint64_t ranks = std::max<uint64_t>(1, host.ranks.size());
-  uint64_t active = std::min(ranks, made.cpus);
+  // Threads of a rank that have a processor each.
+  uint64_t threads = std::clamp<uint64_t>(made.cpus / ranks, 1, static_cast<uint64_t>(workers));
+  uint64_t active = std::min(ranks * threads, made.cpus);
   if (ranks > made.cpus) {
     made.turn_ns = saturating_mul(ceil_div(ranks - made.cpus, made.cpus), costs.yield_ns.value);
   }
@@ -63,12 +66,15 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes) const {
     uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
     made.own_copy_bytes_per_s = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
     made.reduce_bytes_per_s = share_of(costs.reduce_bytes_per_s.value, made.own_copy_bytes_per_s, alone);
+    made.own_copy_bytes_per_s = saturating_mul(made.own_copy_bytes_per_s, threads);
+    made.reduce_bytes_per_s = saturating_mul(made.reduce_bytes_per_s, threads);
   }
   // The calibrated way through a slot is two copies, one at either end.
-  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(2, costs.slot_bytes_per_s.value));
+  uint64_t slot_bytes_per_s = saturating_mul(2 * threads, costs.slot_bytes_per_s.value);
+  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, slot_bytes_per_s);
   made.pulls = bytes < streaming_min_bytes(host);
   made.pull_ns = costs.pull_ns.value;
-  made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, costs.pull_bytes_per_s.value);
+  made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
   made.call_ns = costs.tcp_call_ns.value;
   made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;

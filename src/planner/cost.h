@@ -65,7 +65,7 @@ class Work {
   static void deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
                       uint64_t& receiver_ns);
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
-  Host make_host(const TopologyHost& host, uint64_t bytes) const;
+  Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
   const Topology& topology_;

@@ -40,13 +40,20 @@ struct Tuning {
   std::string algorithm;          // force this one
   bool deterministic = false;     // admit only what combines by the tree over rank indices
   int channels = 0;
+  int workers = 0;                // threads of each rank that run the channels of large calls
   uint64_t slice_bytes = 0;
   uint64_t max_slice_bytes = 256 * 1024;  // what a staging slot holds
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-// The options "algorithm", "deterministic", "channels", "slice_bytes" and "slot_bytes".
+// The options "algorithm", "deterministic", "channels", "workers", "slice_bytes" and "slot_bytes".
 Tuning tuning_from(const Config& config);
+
+// Threads of each rank for calls from kLeastSharedBytes on, which then have as many channels: as many as the host with
+// the most ranks per processor has processors for, unless `tuning` says otherwise. 1 where not all ranks can map each
+// other's memory.
+int workers_of(const Topology& topology, const Tuning& tuning);
+inline constexpr uint64_t kLeastSharedBytes = 1024 * 1024;  // copying less takes less time than waking a thread
 
 // Errors: no collective has an algorithm of that name (names the nearest); "" is none and right.
 Status check_algorithm(std::string_view name);
@@ -77,6 +84,7 @@ uint64_t size_class_bytes(uint64_t size_bytes);
 struct CostInputs {
   const Topology& topology;
   const Request& request;
+  const Tuning& tuning;
 };
 struct Prediction {
   uint64_t ns = 0;

@@ -114,7 +114,8 @@ std::vector<Candidate> predict_all(const Topology& topology, const Request& requ
     if (!serves(*algorithm, request.collective)) continue;
     Candidate candidate{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)};
     if (candidate.reason.empty()) {
-      Prediction prediction = algorithm->predict({topology, request}, algorithm->shape(topology, request, tuning));
+      PlanShape shape = algorithm->shape(topology, request, tuning);
+      Prediction prediction = algorithm->predict({topology, request, tuning}, shape);
       candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
     }
     candidates.push_back(std::move(candidate));
@@ -152,6 +153,7 @@ Tuning tuning_from(const Config& config) {
   tuning.algorithm = config.algorithm;
   tuning.deterministic = config.deterministic != 0;
   tuning.channels = static_cast<int>(config.channels);
+  tuning.workers = static_cast<int>(config.workers);
   tuning.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
   tuning.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;
   return tuning;

@@ -34,13 +34,16 @@ uint64_t cached_slice_bytes(const Topology& topology) {
 }
 
 PlanShape shape_without_slices(std::string_view algorithm, const Topology& topology, const Request& request,
-                               const Tuning& tuning, int chunks, int channels) {
+                               const Tuning& tuning, int chunks, int least_channels) {
   PlanShape shape;
   shape.algorithm = algorithm;
   shape.collective = request.collective;
   shape.nranks = topology.nranks();
   shape.root = request.root;
-  shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : channels, 1, kMaxPlanChannels);
+  // Where only some ranks know the counts, what the request says is no size.
+  bool is_shared = request.size_bytes() >= kLeastSharedBytes && !has_counts(request.collective);
+  int usual = std::max(least_channels, is_shared ? workers_of(topology, tuning) : 1);
+  shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : usual, 1, kMaxPlanChannels);
   shape.chunks = chunks;
   return shape;
 }
@@ -62,11 +65,23 @@ uint32_t growth_of_partial_results(const Request& request) {
   return partial_growth(request.collective, request.datatype, request.op);
 }
 
+// As many as the streams of an arena have channels for in any case.
+int workers_of(const Topology& topology, const Tuning& tuning) {
+  constexpr uint64_t kMost = 2;
+  if (!all_mapped(topology) || topology.nranks() == 1) return 1;
+  if (tuning.workers > 0) return tuning.workers;
+  uint64_t least = kMost;
+  for (const TopologyHost& host : topology.hosts) {
+    least = std::min(least, host.inventory.cpu.usable() / std::max<uint64_t>(1, host.ranks.size()));
+  }
+  return static_cast<int>(std::max<uint64_t>(1, least));
+}
+
 bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
 
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
-                      const Tuning& tuning, int chunks, int channels) {
-  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, channels);
+                      const Tuning& tuning, int chunks, int least_channels) {
+  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, least_channels);
   uint64_t usual = cached_slice_bytes(topology);
   uint64_t wanted = std::clamp(chunk_bytes_of(shape, request), kSmallestSliceBytes, usual);
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
@@ -74,8 +89,8 @@ PlanShape basic_shape(std::string_view algorithm, const Topology& topology, cons
 }
 
 PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, const Request& request,
-                          const Tuning& tuning, int chunks, int channels) {
-  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, channels);
+                          const Tuning& tuning, int chunks, int least_channels) {
+  PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, least_channels);
   uint64_t usual = all_mapped(topology) ? kMappedOverlapBytes : kSocketOverlapBytes;
   uint64_t wanted = std::clamp(ceil_div(chunk_bytes_of(shape, request), kOverlap), kSmallestSliceBytes, usual);
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);

@@ -9,14 +9,15 @@
 
 namespace tutti {
 
-// One channel unless the user says otherwise; slices that are as large as a core's own cache allows: each costs its
-// messages, and where slices do not overlap, no other rank waits for the first of them.
+// A channel for each worker in large calls, else one, unless the user says otherwise; slices that are as large as a
+// core's own cache allows: each costs its messages, and where slices do not overlap, no other rank waits for the first
+// of them.
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
-                      const Tuning& tuning, int chunks = 1, int channels = 1);
+                      const Tuning& tuning, int chunks = 1, int least_channels = 1);
 // The same for an algorithm in which a rank passes slices on while it receives further ones: a few of them are under
 // way at once.
 PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, const Request& request,
-                          const Tuning& tuning, int chunks = 1, int channels = 1);
+                          const Tuning& tuning, int chunks = 1, int least_channels = 1);
 
 // partial_growth() of the request.
 uint32_t growth_of_partial_results(const Request& request);

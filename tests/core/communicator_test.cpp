@@ -72,6 +72,46 @@ TEST_CASE("several channels give the same sums") {
   }));
 }
 
+TEST_CASE("threads of a rank share large calls") {
+  for (const char* transport : {"loopback", "shm", "tcp"}) {
+    for (const char* workers : {"2", "3"}) {
+      for (const char* algorithm : {"", "direct_two_shot", "ring", "double_binary_tree"}) {
+        INFO(transport << ", " << workers << " workers, " << algorithm);
+        Options options = {{"transport", transport}, {"workers", workers}, {"algorithm", algorithm}};
+        check_all(with_ranks(3, options, [](tutti_comm_t* comm, int rank) -> std::string {
+          for (size_t count : {300'000, 262'144, 1'000'003}) {
+            std::vector<float> in(count), out(count);
+            std::string wrong = sum_floats(comm, 3, rank, in, out);
+            if (!wrong.empty()) return fmt::format("count {}: {}", count, wrong);
+            for (size_t i = 0; i < count; ++i) out[i] = static_cast<float>(element(rank, i));
+            if (tutti_broadcast(out.data(), out.data(), count, TUTTI_FLOAT32, 1, comm, nullptr) != TUTTI_SUCCESS) {
+              return tutti_last_error(comm);
+            }
+            for (size_t i = 0; i < count; ++i) {
+              if (out[i] != element(1, i)) return fmt::format("broadcast of {}: element {} is {}", count, i, out[i]);
+            }
+          }
+          return "";
+        }));
+      }
+    }
+  }
+}
+
+TEST_CASE("an abort ends calls that threads share") {
+  auto said = with_ranks(3, {{"transport", "shm"}, {"workers", "2"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    std::vector<float> data(1'000'000);
+    tutti_all_reduce(data.data(), data.data(), data.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+    if (rank == 2) return tutti_comm_abort(comm) == TUTTI_SUCCESS ? "" : "no abort";
+    tutti_status_t status = TUTTI_SUCCESS;
+    for (int i = 0; i < 1000 && status == TUTTI_SUCCESS; ++i) {
+      status = tutti_all_reduce(data.data(), data.data(), data.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+    }
+    return status == TUTTI_ABORTED ? "" : fmt::format("status {}", static_cast<int>(status));
+  });
+  check_all(said);
+}
+
 TEST_CASE("memory from tutti_mem_alloc works on some ranks, on all, and after it was freed and allocated again") {
   check_all(with_ranks(4, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
     constexpr size_t kCount = 200'000;

@@ -80,6 +80,22 @@ TEST_CASE("this machine has CPUs, memory and a name") {
   CHECK_FALSE(live->gpu_note.empty());
 }
 
+TEST_CASE("what another process has found stands for the hardware, if it saw the same machine") {
+  LiveSystem system;
+  const Inventory live = discover(system).value();
+  Inventory known = live;
+  known.cpu.model = "as the other process says";
+  known.cpu.allowed_cpus = {1234};
+  known.limits.open_files = 1;
+  known.costs.wake_ns = {1, Origin::kProbe};
+  Inventory expected = live;
+  expected.cpu.model = known.cpu.model;
+  CHECK(discover(system, &known).value() == expected);
+  known.identity.net_namespace += 1;
+  CHECK(discover(system, &known).value() == live);
+  CHECK(discover_live(1 << 19).value() == live);  // no such descriptor
+}
+
 TEST_CASE("a machine whose topology is nonsense is an error") {
   Machine broken = machine("dual-socket");
   broken.hwloc_synthetic = "castle:2";

@@ -3,15 +3,14 @@
 namespace tutti {
 
 Status LinkState::check() {
-  if (failure_.ok() && aborted()) return fail(Code::kAborted, {});
-  return failure_;
+  if (!failure_.happened() && aborted()) return fail(Code::kAborted, {});
+  return failure_.status();
 }
 
 Status LinkState::fail(Code code, std::string_view what) {
-  if (!failure_.ok()) return failure_;
   // What else goes wrong after abort() is its consequence.
-  failure_ = aborted() ? refuse(Code::kAborted, "aborted by this rank") : refuse(code, what);
-  return failure_;
+  failure_.set(aborted() ? refuse(Code::kAborted, "aborted by this rank") : refuse(code, what));
+  return failure_.status();
 }
 
 Status LinkState::refuse(Code code, std::string_view what) const {

@@ -1,9 +1,10 @@
-// The part of a Link that outlives its first error: who is at the other end, and what went wrong.
+// The part of a Link that outlives its first error: who is at the other end, and what went wrong. Any thread.
 #pragma once
 
 #include <atomic>
 #include <string>
 
+#include "base/failure.h"
 #include "base/status.h"
 
 namespace tutti {
@@ -17,21 +18,21 @@ class LinkState {
   // Of two ranks the higher one dials and the lower one accepts.
   bool dials() const { return place_.rank > place_.peer; }
 
-  // Owner thread. Ok while the Link works; otherwise its first error, the same ever after.
-  bool ok() const { return failure_.ok() && !aborted_.load(std::memory_order_acquire); }
+  // Ok while the Link works; otherwise its first error, the same ever after.
+  bool ok() const { return !failure_.happened() && !aborted(); }
   Status check();
-  // Owner thread. Records the first error and returns it: "rank 3: what".
+  // Records the first error and returns it: "rank 3: what".
   Status fail(Code code, std::string_view what);
   // An error of one call that leaves the Link as it was: the caller's mistake.
   Status refuse(Code code, std::string_view what) const;
 
-  // Any thread. True the first time.
+  // True the first time.
   bool abort() noexcept { return !aborted_.exchange(true, std::memory_order_acq_rel); }
   bool aborted() const noexcept { return aborted_.load(std::memory_order_acquire); }
 
  private:
   ErrorPlace place_;
-  Status failure_;
+  Failure failure_;
   std::atomic<bool> aborted_{false};
 };
 

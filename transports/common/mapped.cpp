@@ -51,18 +51,16 @@ Result<PutResult> MappedWriter::signal(const RemoteSlice& signal, const Line& li
 }
 
 bool MappedAccess::begin() noexcept {
-  set_busy(1);
-  full_fence();
+  add_busy(1);
   if (!peer_has_left()) return true;
-  set_busy(0);
+  add_busy(UINT32_MAX);
   return false;
 }
 
+// Looks after it is out, which finds too much rather than too little.
 bool MappedAccess::end() noexcept {
-  full_fence();
-  bool intact = !peer_has_left();
-  set_busy(0);
-  return intact;
+  add_busy(UINT32_MAX);
+  return !peer_has_left();
 }
 
 bool MappedAccess::peer_is_busy() const noexcept {
@@ -77,11 +75,12 @@ void MappedAccess::leave() noexcept {
 }
 
 bool MappedAccess::peer_has_left() const noexcept {
-  return std::atomic_ref<uint32_t>(theirs_->left).load(std::memory_order_acquire) != 0;
+  return std::atomic_ref<uint32_t>(theirs_->left).load() != 0;
 }
 
-void MappedAccess::set_busy(uint32_t busy) noexcept {
-  std::atomic_ref<uint32_t>(mine_.load(std::memory_order_relaxed)->busy).store(busy, std::memory_order_release);
+// Sequentially consistent, and so the fence between this word and the peer's.
+void MappedAccess::add_busy(uint32_t difference) noexcept {
+  std::atomic_ref<uint32_t>(mine_.load(std::memory_order_relaxed)->busy).fetch_add(difference);
 }
 
 }  // namespace tutti

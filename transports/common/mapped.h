@@ -31,11 +31,11 @@ void store_line(std::byte* at, const Line& line);
 // What one end of a link says about callers' memory, where both ends see it.
 struct alignas(64) AccessWords {
   uint32_t left = 0;  // 1: this end has aborted
-  uint32_t busy = 0;  // 1: this end is in memory of the other end's caller
+  uint32_t busy = 0;  // how many threads of this end are in memory of the other end's caller
 };
 
-// The access half of a Link whose peer's memory is mapped. Each end first stores its own word, fences, and then reads
-// the other's: of an abort and an access that begins, one sees the other.
+// The access half of a Link whose peer's memory is mapped; any number of threads. Each end first stores its own word,
+// fences, and then reads the other's: of an abort and an access that begins, one sees the other.
 class MappedAccess {
  public:
   // Both outlive this.
@@ -51,7 +51,7 @@ class MappedAccess {
 
  private:
   bool peer_has_left() const noexcept;
-  void set_busy(uint32_t busy) noexcept;
+  void add_busy(uint32_t difference) noexcept;
 
   std::atomic<AccessWords*> mine_{nullptr};
   AccessWords* theirs_ = nullptr;

@@ -58,6 +58,7 @@ std::string admit(const Topology&, const Request&) { return ""; }
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   Tuning paired = tuning;
   paired.channels = tuning.channels + tuning.channels % 2;
+  paired.workers = tuning.workers + tuning.workers % 2;
   PlanShape shape = pipelined_shape("double_binary_tree", topology, request, paired, 1, 2);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;

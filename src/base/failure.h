@@ -1,4 +1,4 @@
-// Failure: a communicator's first error, which stays.
+// Failure: the first error of something that several threads use, which stays.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,56 @@
+#include "executor/crew.h"
+
+#include <system_error>
+
+#include "base/log.h"
+#include "base/memory.h"
+
+namespace tutti {
+
+Crew::Crew(int helpers) {
+  try {
+    for (int i = 0; i < helpers; ++i) helpers_.emplace_back([this] { or_end_without_memory([this] { help(); }); });
+  } catch (const std::system_error& problem) {
+    log_warn("{} of {} threads that help with large calls were started ({}); raise the limit on threads (ulimit -u)",
+             helpers_.size(), helpers, problem.what());
+  }
+}
+
+Crew::~Crew() {
+  {
+    std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  begun_.notify_all();
+  for (std::thread& helper : helpers_) helper.join();
+}
+
+void Crew::run(const std::function<void()>& work) {
+  {
+    std::lock_guard lock(mutex_);
+    work_ = &work;
+    ++round_;
+  }
+  begun_.notify_all();
+  work();
+  std::unique_lock lock(mutex_);
+  work_ = nullptr;  // who has not woken up yet need not
+  ended_.wait(lock, [this] { return helping_ == 0; });
+}
+
+void Crew::help() {
+  std::unique_lock lock(mutex_);
+  for (uint64_t seen = 0;;) {
+    begun_.wait(lock, [&] { return stops_ || (work_ != nullptr && round_ != seen); });
+    if (stops_) return;
+    seen = round_;
+    const std::function<void()>& work = *work_;
+    ++helping_;
+    lock.unlock();
+    work();
+    lock.lock();
+    if (--helping_ == 0) ended_.notify_one();
+  }
+}
+
+}  // namespace tutti

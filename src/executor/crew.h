@@ -1,0 +1,37 @@
+// Crew: threads that help the one that advances a rank's calls. They sleep while there is nothing for them.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti {
+
+class Crew {
+ public:
+  // Starts `helpers` threads; where the system gives fewer, those.
+  explicit Crew(int helpers);
+  Crew(const Crew&) = delete;
+  ~Crew();
+
+  // Runs `work` here and on every helper that wakes up before it has returned here; returns when none of them is in it
+  // any more. One caller at a time. `work` does not throw.
+  void run(const std::function<void()>& work);
+
+ private:
+  void help();
+
+  std::mutex mutex_;                             // guards what follows
+  std::condition_variable begun_;
+  std::condition_variable ended_;
+  const std::function<void()>* work_ = nullptr;  // null: there is none
+  uint64_t round_ = 0;
+  int helping_ = 0;
+  bool stops_ = false;
+  std::vector<std::thread> helpers_;             // not guarded
+};
+
+}  // namespace tutti
