@@ -136,6 +136,7 @@ void start_ranks(const BenchFlags& flags, const std::vector<std::string>& argume
   job.tag_lines = false;
   job.ranks_explain = true;
   job.name = "tutti bench";
+  job.host_facts = host_facts();
   exit_with(run_job(job));
 }
 

@@ -69,6 +69,7 @@ void run(const CLI::App& command, RunFlags& flags) {
   auto names_file = [](const std::string& assignment) { return assignment.starts_with("TUTTI_CALIBRATION="); };
   bool ranks_have_their_own = std::any_of(job.environment.begin(), job.environment.end(), names_file);
   if (!ranks_have_their_own) calibrate_if_missing("tutti run");
+  job.host_facts = host_facts();
   exit_with(run_job(job));
 }
 

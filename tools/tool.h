@@ -51,6 +51,9 @@ inline void require(tutti_status_t status) {
 // Measures this host's costs if none are stored, and says so on standard error. For commands that use them.
 void calibrate_if_missing(const char* command);
 
+// What this host is, for the ranks of a job (Job::host_facts); "" when that cannot be said.
+std::string host_facts();
+
 // ---- Command lines
 
 // A size in bytes; "64K", "256M" and "1GiB" are powers of 1024. Fails with a sentence about `flag` when `text` is none.

@@ -21,6 +21,7 @@ struct Job {
   int ranks = 1;
   std::vector<std::string> command;      // the program (looked up in PATH) and its arguments
   std::vector<std::string> environment;  // "NAME=VALUE", added to this process's environment
+  std::string host_facts;                // tutti_inventory_text() as JSON, so that ranks need not look; may be empty
   bool tag_lines = true;                 // "[3] " before every line of rank 3
   // The ranks are of this tool and say themselves why they fail: what several say alike is passed on once, and the
   // launcher adds nothing.

@@ -17,7 +17,7 @@ struct Known {
   std::span<const std::string_view> beginnings;  // of the names of its variables
 };
 
-constexpr std::string_view kTutti[] = {"TUTTI_RANK=", "TUTTI_SIZE=", "TUTTI_ID_FD="};
+constexpr std::string_view kTutti[] = {"TUTTI_RANK=", "TUTTI_SIZE=", "TUTTI_ID_FD=", "TUTTI_HOST_FD="};
 constexpr std::string_view kOpenMpi[] = {"OMPI_", "PMIX_", "PRTE_"};
 constexpr std::string_view kHydra[] = {"PMI_", "PMIX_", "HYDI_", "MPI_LOCAL"};
 constexpr std::string_view kSlurm[] = {"SLURM_STEP", "SLURM_PROCID=", "SLURM_LOCALID=", "PMI_", "PMIX_"};

@@ -16,17 +16,16 @@ extern char** environ;
 namespace tutti::tool {
 namespace {
 
-// Every rank gets a file of its own: a shared one would have one read position for all ranks.
-int inheritable_id(const tutti_unique_id_t& id) {
-  int file = ::memfd_create("tutti-id", 0);
+// A file with these bytes that the rank inherits, -1 on failure. Every rank gets one of its own: a shared one would
+// have one read position for all ranks.
+int inheritable_file(const char* name, const void* bytes, size_t size) {
+  int file = ::memfd_create(name, 0);
   if (file < 0) return -1;
-  if (::write(file, id.bytes, sizeof id.bytes) != ssize_t{sizeof id.bytes} || ::lseek(file, 0, SEEK_SET) != 0) {
-    return -1;
-  }
-  return file;
+  bool is_whole = ::write(file, bytes, size) == static_cast<ssize_t>(size) && ::lseek(file, 0, SEEK_SET) == 0;
+  return is_whole ? file : -1;
 }
 
-std::vector<std::string> rank_environment(const Job& job, int rank, int id_fd) {
+std::vector<std::string> rank_environment(const Job& job, int rank, int id_fd, int host_fd) {
   std::vector<std::string> variables = own_environment();
   forget_outer_launchers(variables);
   auto set = [&](std::string assignment) {
@@ -38,6 +37,7 @@ std::vector<std::string> rank_environment(const Job& job, int rank, int id_fd) {
   set("TUTTI_RANK=" + std::to_string(rank));
   set("TUTTI_SIZE=" + std::to_string(job.ranks));
   set("TUTTI_ID_FD=" + std::to_string(id_fd));
+  if (host_fd >= 0) set("TUTTI_HOST_FD=" + std::to_string(host_fd));
   return variables;
 }
 
@@ -94,11 +94,13 @@ int become_rank(const Job& job, const Inherited& inherited, const tutti_unique_i
   ::setpgid(0, inherited.process_group);
   if (int error = connect_standard_streams(rank, output)) return error;
   if (job.bind) bind_to_share(inherited.cores, job.ranks, rank);
-  int id_fd = inheritable_id(id);
+  int id_fd = inheritable_file("tutti-id", id.bytes, sizeof id.bytes);
   if (id_fd < 0) return errno;
+  const std::string& facts = job.host_facts;
+  int host_fd = facts.empty() ? -1 : inheritable_file("tutti-host", facts.data(), facts.size());
   ::setrlimit(RLIMIT_NOFILE, &inherited.open_files);
 
-  std::vector<std::string> variables = rank_environment(job, rank, id_fd);
+  std::vector<std::string> variables = rank_environment(job, rank, id_fd, host_fd);
   std::vector<std::string> command = job.command;
   std::vector<char*> variable_pointers = pointers(variables);
   std::vector<char*> command_pointers = pointers(command);
