@@ -3,10 +3,12 @@
 import dataclasses
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
+PROGRAM = os.path.basename(sys.argv[0])
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -29,12 +31,14 @@ class Build:
         self.folder = folder
         self.tutti = os.path.join(folder, "tools", "tutti")
 
-    def make(self):
+    def make(self, *targets):
+        if not shutil.which("cmake"):
+            sys.exit(f"{PROGRAM}: cmake is not installed; `tools/dev install-deps` installs it")
         if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
-            sys.exit(f"compare: {self.folder} is no build folder; `tools/dev build release` makes one, "
+            sys.exit(f"{PROGRAM}: {self.folder} is no build folder; `tools/dev build release` makes one, "
                      "--build names another")
         configure = ["cmake", self.folder]  # finds what was installed since
-        for command in (configure, ["cmake", "--build", self.folder, "--target", "tutti_tool", "peers"]):
+        for command in (configure, ["cmake", "--build", self.folder, "--target", *targets]):
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def driver(self, name):
