@@ -3,10 +3,12 @@
 import dataclasses
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
+PROGRAM = os.path.basename(sys.argv[0])
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -18,7 +20,7 @@ class Library:
     what: str
     command: object
     environment: dict = dataclasses.field(default_factory=dict)
-    role: str = "peer"  # own: is judged; peer: is what it is judged by; limit: is no library
+    role: str = "peer"  # own: is judged; peer: is what it is judged by; limit and copy: are no libraries
     limit: str = ""  # of an own one: the name of its limit
 
 
@@ -29,12 +31,14 @@ class Build:
         self.folder = folder
         self.tutti = os.path.join(folder, "tools", "tutti")
 
-    def make(self):
+    def make(self, *targets):
+        if not shutil.which("cmake"):
+            sys.exit(f"{PROGRAM}: cmake is not installed; `tools/dev install-deps` installs it")
         if not os.path.exists(os.path.join(self.folder, "CMakeCache.txt")):
-            sys.exit(f"compare: {self.folder} is no build folder; `tools/dev build release` makes one, "
+            sys.exit(f"{PROGRAM}: {self.folder} is no build folder; `tools/dev build release` makes one, "
                      "--build names another")
         configure = ["cmake", self.folder]  # finds what was installed since
-        for command in (configure, ["cmake", "--build", self.folder, "--target", "tutti_tool", "peers"]):
+        for command in (configure, ["cmake", "--build", self.folder, "--target", *targets]):
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def driver(self, name):
@@ -94,6 +98,11 @@ def limits(build):
             limit(build, "limit-mem", "what a bare program reaches on memory that all ranks have mapped", "mapped")]
 
 
+def copy():
+    return Library("copy", "memory copies of as many bytes on as many ranks at once",
+                   lambda ranks, _: [sys.executable, os.path.join(PEERS, "copy.py"), str(ranks)], role="copy")
+
+
 def peers(build, table, python):
     """Other libraries for a table ("shm", "tcp" or "startup"), and sentences about those that are missing."""
     tcp = table == "tcp"
@@ -131,12 +140,14 @@ def peers(build, table, python):
     return found, missing
 
 
-def contest(build, table, collective, python):
+def contest(build, table, collective, arguments):
     """The libraries of one table, tutti's own first, and sentences about those that are missing."""
-    others, missing = peers(build, table, python)
+    others, missing = peers(build, table, arguments.torch_python)
     libraries = own(build, table) + others
     if table == "shm" and collective == "all_reduce":
         libraries += limits(build)
+        if arguments.baseline or arguments.write_baseline:
+            libraries.append(copy())
     elif table == "shm":
         missing.append("the limit is measured for all_reduce alone")
     return libraries, missing

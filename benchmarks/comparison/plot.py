@@ -6,7 +6,7 @@ SUFFIXES = (".svg", ".png")
 # The same in every panel.
 COLORS = {"tutti": "tab:blue", "tutti-mem": "tab:cyan", "tutti-reg": "tab:olive",
           "openmpi": "tab:orange", "mpich": "tab:green", "gloo": "tab:red", "ucc": "tab:purple", "oneccl": "tab:brown",
-          "torch-gloo": "tab:pink", "limit": "black", "limit-mem": "gray"}
+          "torch-gloo": "tab:pink", "limit": "black", "limit-mem": "gray", "copy": "tan"}
 
 
 def refusal(path):
@@ -29,7 +29,7 @@ def line_of(table, library):
 
 def style_of(library):
     styles = {"own": {"linewidth": 2.4, "marker": "o"}, "peer": {"linewidth": 1.2, "marker": "."},
-              "limit": {"linewidth": 1.2, "linestyle": ":"}}
+              "limit": {"linewidth": 1.2, "linestyle": ":"}, "copy": {"linewidth": 1.2, "linestyle": ":"}}
     return dict(styles[library.role], markersize=4, label=library.name, color=COLORS[library.name.removesuffix("-tcp")])
 
 

@@ -51,7 +51,7 @@ class Table:
 
 def measure(build, name, collective, ranks, arguments):
     """Runs all libraries of one table."""
-    libraries, missing = lib.contest(build, name, collective, arguments.torch_python)
+    libraries, missing = lib.contest(build, name, collective, arguments)
     sizes = [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
     results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks",
                                 lambda library: rounds.times_of(library, ranks, collective, arguments.seconds, sizes))

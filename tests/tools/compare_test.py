@@ -172,6 +172,80 @@ class Compare(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("usage: ", done.stderr)
 
+    def baseline(self, content=None):
+        """The path of a baseline; what is in it, if it is to be written here."""
+        path = os.path.join(self.build, "baseline.json")
+        if content is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def test_writes_ratios_without_anything_of_this_machine_but_its_processor(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        self.limit("/ 2")
+        done, _ = self.compare("--write-baseline", self.baseline(), "--sizes", "8,64K", "--tables", "shm,tcp")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(self.baseline(), encoding="utf-8") as file:
+            text = file.read()
+        for secret in (self.build, harness.TUTTI, os.uname().nodename):
+            self.assertNotIn(f"{secret}\"", text)
+        written = json.loads(text)
+        self.assertEqual(written["command"], "benchmarks/compare --collective all_reduce --tables shm,tcp --ranks 2 "
+                         "--sizes 8,64K --rounds 5 --seconds 0.1")
+        self.assertRegex(written["date"], r"^\d{4}-\d\d-\d\d$")
+        rows = {(row["table"], row["library"], row["size_bytes"]): row["ratios"] for row in written["rows"]}
+        self.assertEqual(len(rows), 6)
+        self.assertEqual(rows["shm", "tutti", 8], {"gloo": 0.152, "limit": 3.67})
+        self.assertEqual(rows["tcp", "tutti-tcp", 8], {"gloo": 0.152})
+        self.assertEqual(rows["shm", "tutti-mem", 64 << 10].keys(), {"gloo", "limit", "copy"})
+
+    def test_says_where_ratios_are_better_or_worse_than_a_baselines_and_does_not_fail(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        self.limit("/ 2")
+        self.compare("--write-baseline", self.baseline())
+        for per_byte, word in (("* 2", "alike"), ("* 4", "worse"), ("/ 2", "better")):
+            self.tutti(per_byte)
+            done, _ = self.compare("--baseline", self.baseline(), "--rounds", "1", "--tables", "shm,tcp")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            report = done.stdout[done.stdout.index("Beside the baseline of "):]
+            self.assertRegex(report, fr"(?m)^tutti +1 KiB +[0-9.]+ +1\.82 {word} +[0-9.]+ +4\.00 {word}$")
+            self.assertRegex(report, r"(?m)^all_reduce, 2 ranks, TCP.*\n  nothing to compare: the baseline has other ")
+            self.assertRegex(report, fr"(?m)\b8 {word}\b")
+            self.assertIn("differ by more than 25%", report)
+
+    def test_compares_with_those_peers_of_a_baseline_that_are_here(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        self.limit("/ 2")
+        row = {"collective": "all_reduce", "table": "shm", "ranks": 2, "library": "tutti", "size_bytes": 1024,
+               "ratios": {"gloo": 1.8, "mpich": 90, "limit": 4}}
+        content = {"command": "benchmarks/compare", "date": "2026-01-02", "cpu": "some", "load": 0, "rows": [row]}
+        done, _ = self.compare("--baseline", self.baseline(content), "--rounds", "1")
+        self.assertIn("peers that both runs have: gloo\n", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^tutti +1 KiB +1\.82 +1\.80 alike +4\.00 +4\.00 alike$")
+        self.assertIn("0 better, 2 alike, 0 worse", done.stdout)
+
+    def test_refuses_what_is_no_baseline_before_it_measures(self):
+        head = {"command": "", "date": "", "cpu": "", "load": 0.1}
+        for content, sentence in ((None, "cannot be read: No such file"), ("ratios", "is no JSON"), ([], "no object"),
+                                  ({"rows": []}, "has no command"), (head, "has no rows"),
+                                  ({**head, "rows": [{"library": "tutti"}]}, "a row of it has no collective")):
+            self.tutti("* 2")
+            done, _ = self.compare("--baseline", self.baseline(content))
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn(sentence, done.stderr)
+            self.assertIn("--write-baseline FILE` makes one", done.stderr)
+
+    def test_the_baselines_of_the_repository_can_be_read(self):
+        self.tutti("* 2")
+        self.limit("/ 2")
+        folder = os.path.join(os.path.dirname(COMPARE), "baselines")
+        for name in os.listdir(folder):
+            done, _ = self.compare("--baseline", os.path.join(folder, name), "--rounds", "1")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+
     def test_draws_a_plot_where_matplotlib_is(self):
         self.tutti("* 2")
         self.limit("/ 2")
@@ -200,7 +274,8 @@ class Compare(unittest.TestCase):
                                     (["--seconds", "nan"], "--seconds is more than 0"),
                                     (["--collective", "send_recv", "--ranks", "4"], "send_recv is between 2 ranks"),
                                     (["--collective", "all_gather", "--ranks", "2,512"], "at least 2048 bytes"),
-                                    (["--plot", "a.svg", "--tables", "startup"], "--plot draws times over sizes"),
+                                    (["--plot", "a.svg", "--tables", "startup"], "--plot is about times over sizes"),
+                                    (["--baseline", "a", "--tables", "startup"], "--baseline is about times over"),
                                     (["--plot", "times.pdf"], "--plot times.pdf: the file's name ends in .svg or .png"),
                                     (["--json", "no/such/folder"], "--json: no/such/folder cannot be written"),
                                     (["--no-such"], "unrecognized arguments: --no-such")):
