@@ -34,7 +34,7 @@ class Benchmark {
  public:
   explicit Benchmark(const Options& options)
       : options_(options), collective_(info(options.collective)), comm_(options),
-        send_(comm_, options.memory, options.max_bytes), recv_(comm_, options.memory, options.max_bytes) {
+        send_(options.memory, options.max_bytes, &comm_), recv_(options.memory, options.max_bytes, &comm_) {
     run_.options = options;
   }
 

@@ -21,8 +21,8 @@ uint64_t changed(const std::byte* guard, size_t size_bytes) {
 
 }  // namespace
 
-Buffer::Buffer(Communicator& comm, MemoryKind kind, size_t size_bytes)
-    : comm_(comm), kind_(kind), size_bytes_(size_bytes) {
+Buffer::Buffer(MemoryKind kind, size_t size_bytes, Communicator* comm)
+    : kind_(kind), size_bytes_(size_bytes), comm_(comm) {
   size_t total = (size_bytes + 4095) / 4096 * 4096 + 2 * kGuardBytes;
   void* memory = nullptr;
   if (kind != MemoryKind::kTutti) {
@@ -36,11 +36,11 @@ Buffer::Buffer(Communicator& comm, MemoryKind kind, size_t size_bytes)
   }
   memory_ = static_cast<std::byte*>(memory);
   std::memset(memory_, static_cast<int>(kGuardByte), total);
-  if (kind == MemoryKind::kRegistered) handle_ = comm.register_memory(memory_, total);
+  if (kind == MemoryKind::kRegistered) handle_ = comm->register_memory(memory_, total);
 }
 
 Buffer::~Buffer() {
-  comm_.deregister(handle_);
+  if (handle_ != nullptr) comm_->deregister(handle_);
   if (kind_ == MemoryKind::kTutti) {
     tutti_mem_free(memory_);
   } else {

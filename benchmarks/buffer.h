@@ -16,8 +16,9 @@ enum class MemoryKind {
 
 class Buffer {
  public:
-  // Throws std::runtime_error when memory is short. Every page is written once. `comm` outlives it.
-  Buffer(Communicator& comm, MemoryKind kind, size_t size_bytes);
+  // Throws std::runtime_error when memory is short. Every page is written once. `comm` is for what is registered, and
+  // outlives it.
+  Buffer(MemoryKind kind, size_t size_bytes, Communicator* comm = nullptr);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
@@ -37,10 +38,10 @@ class Buffer {
   // The guard behind `used_bytes`: at most kGuardBytes.
   std::byte* behind(size_t used_bytes) const { return memory_ + kGuardBytes + used_bytes; }
 
-  Communicator& comm_;
   MemoryKind kind_;
   size_t size_bytes_;
   std::byte* memory_ = nullptr;
+  Communicator* comm_;
   void* handle_ = nullptr;  // of its registration
 };
 

@@ -27,7 +27,7 @@ std::vector<uint64_t> sizes_of(const GroupOptions& options) {
 class Tensors {
  public:
   Tensors(Communicator& comm, const GroupOptions& options)
-      : sizes_(sizes_of(options)), buffer_(comm, options.common.memory, total()) {}
+      : sizes_(sizes_of(options)), buffer_(options.common.memory, total(), &comm) {}
 
   uint64_t total() const {
     uint64_t bytes = 0;

@@ -40,8 +40,8 @@ PairRun run_of(const PairOptions& options) {
 class PairBenchmark {
  public:
   explicit PairBenchmark(const PairOptions& options)
-      : run_(run_of(options)), comm_(common()), send_(comm_, common().memory, buffer_bytes()),
-        recv_(comm_, common().memory, buffer_bytes()) {}
+      : run_(run_of(options)), comm_(common()), send_(common().memory, buffer_bytes(), &comm_),
+        recv_(common().memory, buffer_bytes(), &comm_) {}
 
   bool run() {
     std::unique_ptr<JsonFile> json;
