@@ -86,13 +86,13 @@ class Ranks(ToolTest):
         done = self.tutti("run", "--env", "A=b c", "--env", "D=", "--", "sh", "-c", 'echo "$A|$D|"')
         self.assertEqual(done.stdout, "[0] b c||\n")
 
-    def test_inherit_no_file_but_their_streams_and_the_id(self):
+    def test_inherit_no_file_but_their_streams_the_id_and_the_host(self):
         done = self.tutti("run", "-n", 2, "--no-prefix", sys.executable, "-c",
                           "import os; print(os.listdir('/proc/self/fd'))")
         for line in done.stdout.splitlines():
             files = set(eval(line))
             self.assertLessEqual({"0", "1", "2"}, files)
-            self.assertEqual(len(files), 5, line)  # and the folder that is being listed
+            self.assertEqual(len(files), 6, line)  # and the folder that is being listed
 
     def test_only_the_first_reads_standard_input(self):
         done = self.tutti("run", "-n", 3, "cat", input="one\ntwo\n")
