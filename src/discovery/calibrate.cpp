@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -56,15 +55,6 @@ Result<Fd> lock_file(const std::string& file, Deadline deadline, bool* waited) {
   return fd;
 }
 
-Status make_folder_of(const std::string& file) {
-  std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (folder.empty()) return {};
-  std::error_code failure;
-  std::filesystem::create_directories(folder, failure);
-  if (failure) return system_error(failure.value(), fmt::format("cannot create {}", folder.string()));
-  return {};
-}
-
 // A broken file of the cache is replaced by the next measurement; one that the user named is the user's.
 Status refusal(const Status& cause) {
   return error(cause.code(), "cannot use the calibration file {}; `tutti topo --calibrate` measures anew",
@@ -100,20 +90,16 @@ Result<Measured> measure_into(const std::string& file, const Inventory& host, Ne
 Result<std::string> calibration_file(const Config& config, const Inventory& host) {
   if (config.calibration == kOff) return std::string();
   if (!config.calibration.empty()) return config.calibration;
-  std::string cache = environment("XDG_CACHE_HOME").value_or("");
-  if (cache.empty()) {
-    std::string home = environment("HOME").value_or("");
-    if (home.empty()) {
-      return error(Code::kInvalidUsage,
-                   "no place for the calibration file: neither XDG_CACHE_HOME nor HOME is set; set "
-                   "TUTTI_CALIBRATION to a file");
-    }
-    cache = home + "/.cache";
+  std::string folder = cache_folder();
+  if (folder.empty()) {
+    return error(Code::kInvalidUsage,
+                 "no place for the calibration file: neither XDG_CACHE_HOME nor HOME is set; set "
+                 "TUTTI_CALIBRATION to a file");
   }
   // Homes are shared between machines, and containers on different machines share names.
   CalibratedMachine machine = calibrated_machine(host);
   uint64_t kind = digest_of(fmt::format("{}/{}/{}", machine.architecture, machine.model, machine.logical_cpus));
-  return fmt::format("{}/tutti/{}-{:08x}.json", cache, machine.hostname, kind & 0xffffffff);
+  return fmt::format("{}/{}-{:08x}.json", folder, machine.hostname, kind & 0xffffffff);
 }
 
 Result<Costs> load_costs(const Config& config, const Inventory& host) {

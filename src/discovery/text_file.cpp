@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
+#include "base/config.h"
 #include "base/fd.h"
 
 namespace tutti {
@@ -68,6 +70,22 @@ Result<std::string> read_text_file(const std::string& path) {
                    "{} has more than {} bytes, which no file that tutti reads has; is it another?", path, kLongest);
     }
   }
+}
+
+std::string cache_folder() {
+  std::string cache = environment("XDG_CACHE_HOME").value_or("");
+  if (!cache.empty()) return cache + "/tutti";
+  std::string home = environment("HOME").value_or("");
+  return home.empty() ? "" : home + "/.cache/tutti";
+}
+
+Status make_folder_of(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) return {};
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) return system_error(failure.value(), fmt::format("cannot create {}", folder.string()));
+  return {};
 }
 
 Status write_text_file(const std::string& path, std::string_view text) {

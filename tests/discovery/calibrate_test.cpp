@@ -38,19 +38,6 @@ Config config_for(const std::string& file) {
   return config;
 }
 
-// The cache folder for as long as this lives.
-class CacheHome {
- public:
-  explicit CacheHome(const std::string& folder) : before_(environment(kName)) { ::setenv(kName, folder.c_str(), 1); }
-  ~CacheHome() { before_ ? ::setenv(kName, before_->c_str(), 1) : ::unsetenv(kName); }
-  CacheHome(const CacheHome&) = delete;
-  CacheHome& operator=(const CacheHome&) = delete;
-
- private:
-  static constexpr const char* kName = "XDG_CACHE_HOME";
-  std::optional<std::string> before_;
-};
-
 std::string refusal(const Config& config, const Inventory& host) {
   auto costs = load_costs(config, host);
   return costs.ok() ? "" : std::string(costs.status().message());

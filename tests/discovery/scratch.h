@@ -1,13 +1,17 @@
-// A folder for one test, removed with all that is in it.
+// Places for what one test writes.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "base/config.h"
 
 namespace tutti {
 
+// A folder for one test, removed with all that is in it.
 class Scratch {
  public:
   Scratch() {
@@ -23,6 +27,19 @@ class Scratch {
 
  private:
   std::filesystem::path folder_;
+};
+
+// The cache folder for as long as this lives.
+class CacheHome {
+ public:
+  explicit CacheHome(const std::string& folder) : before_(environment(kName)) { ::setenv(kName, folder.c_str(), 1); }
+  ~CacheHome() { before_ ? ::setenv(kName, before_->c_str(), 1) : ::unsetenv(kName); }
+  CacheHome(const CacheHome&) = delete;
+  CacheHome& operator=(const CacheHome&) = delete;
+
+ private:
+  static constexpr const char* kName = "XDG_CACHE_HOME";
+  std::optional<std::string> before_;
 };
 
 }  // namespace tutti
