@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "plan/plan.h"
+#include "planner/tuning_table.h"
 #include "topology/topology.h"
 
 namespace tutti {
@@ -43,10 +44,12 @@ struct Tuning {
   int workers = 0;                // threads of each rank that run the channels of large calls
   uint64_t slice_bytes = 0;
   uint64_t max_slice_bytes = 256 * 1024;  // what a staging slot holds
+  std::vector<TunedCollective> measured;  // followed where no wish is against it
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
-// The options "algorithm", "deterministic", "channels", "workers", "slice_bytes" and "slot_bytes".
+// The options "algorithm", "deterministic", "channels", "workers", "slice_bytes" and "slot_bytes". What was measured is
+// the caller's to add.
 Tuning tuning_from(const Config& config);
 
 // Threads of each rank for calls from kLeastSharedBytes on, which then have as many channels: as many as the host with

@@ -70,11 +70,18 @@ std::string described(const Candidate& candidate) {
   return fmt::format("{} ({}: {})", candidate.algorithm, time_text(candidate.predicted_ns), candidate.reason);
 }
 
-std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, bool forced) {
+enum class Ground : uint8_t { kPredicted, kMeasured, kWished };
+
+std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, Ground ground) {
   const Candidate& fastest = candidates.front();
   bool is_fastest = &chosen == &fastest;
-  if (forced && is_fastest) return fmt::format("the user asked for {}, and it is the fastest", described(chosen));
-  if (forced) return fmt::format("the user asked for {}; {} would be faster", described(chosen), described(fastest));
+  bool wished = ground == Ground::kWished;
+  if (wished && is_fastest) return fmt::format("the user asked for {}, and it is the fastest", described(chosen));
+  if (wished) return fmt::format("the user asked for {}; {} would be faster", described(chosen), described(fastest));
+  if (ground == Ground::kMeasured) {
+    return fmt::format("{} was measured fastest by `tutti bench --tune`; predicted fastest is {}", described(chosen),
+                       is_fastest ? "the same" : described(fastest));
+  }
   if (!is_fastest) {
     return fmt::format("{} is within {} % of {} and gains more where memory is mapped", described(chosen),
                        kAboutEqualPercent, described(fastest));
@@ -170,7 +177,6 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   if (!is_valid(asked.datatype) || !is_op || !is_valid(asked.collective)) {
     return error(Code::kInvalidArgument, "cannot plan for an unknown collective, datatype or operation");
   }
-  bool forced = !tuning.algorithm.empty();
   TUTTI_TRY(check_algorithm(tuning.algorithm));
 
   Request request = representative(asked);
@@ -178,9 +184,18 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   choice.candidates = predict_all(topology, request, tuning);
   const Candidate& best = best_of(choice.candidates, request.collective, all_mapped(topology));
   auto chosen = choice.candidates.cbegin() + (&best - choice.candidates.data());
-  if (forced) {
-    auto asked_for = [&](const Candidate& candidate) { return candidate.algorithm == tuning.algorithm; };
-    chosen = std::find_if(choice.candidates.cbegin(), choice.candidates.cend(), asked_for);
+  auto named = [&](std::string_view name) {
+    return std::find_if(choice.candidates.cbegin(), choice.candidates.cend(),
+                        [&](const Candidate& candidate) { return candidate.algorithm == name; });
+  };
+  Ground ground = Ground::kPredicted;
+  auto measured = named(measured_algorithm(tuning.measured, request.collective, request.size_bytes()));
+  if (!tuning.algorithm.empty()) {
+    chosen = named(tuning.algorithm);
+    ground = Ground::kWished;
+  } else if (measured != choice.candidates.cend() && measured->admitted) {
+    chosen = measured;
+    ground = Ground::kMeasured;
   }
   if (chosen == choice.candidates.cend()) {
     std::vector<std::string_view> names;
@@ -195,7 +210,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   const Algorithm* algorithm = find_algorithm(request.collective, chosen->algorithm);
   choice.plan = Plan(algorithm->shape(topology, request, tuning), algorithm->generate);
   choice.predicted_ns = chosen->predicted_ns;
-  choice.reason = reason_for(choice.candidates, *chosen, forced);
+  choice.reason = reason_for(choice.candidates, *chosen, ground);
   return choice;
 }
 
