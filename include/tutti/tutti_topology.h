@@ -81,9 +81,26 @@ typedef struct tutti_plan_info {
   const char* transport;      /* "shm", "tcp", "loopback", "shm+tcp" */
   int32_t channels;
   uint64_t predicted_ns;
+  const char* candidates;     /* all algorithms that could run it: "direct_two_shot ring" */
 } tutti_plan_info_t;
 
 TUTTI_API tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info);
+
+/* One line of a tuning: which algorithm is the fastest for calls of `collective` of at most `up_to_bytes` (of the
+ * vector, or of all ranks' blocks together) that are larger than those of the line before. */
+typedef struct tutti_tuned {
+  tutti_collective_t collective; /* without counts; also serves the form with counts */
+  uint64_t up_to_bytes;          /* ascends from line to line of a collective */
+  const char* algorithm;         /* NULL: what the planner predicts to be the fastest */
+} tutti_tuned_t;
+
+/* Stores measurements, for communicators that have as many ranks and hosts as `comm`, on such machines and over the
+ * same transports. Without a `path` (NULL) they use it from now on, wherever the option "tuning" is empty; else where
+ * it names that file. One rank calls it. Blocks for writing the file, which is replaced if it exists. `stored` may be
+ * NULL; else it gets the file's path. Errors: lines that do not ascend; an algorithm that the collective does not have;
+ * a communicator of one rank; the file cannot be written. */
+TUTTI_API tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
+                                                 const char* path, char** stored);
 
 #ifdef __cplusplus
 }

@@ -86,6 +86,10 @@ constexpr std::array kOptions = {
     Option{{"calibration", "",
             "file with this host's measured costs; empty: in ~/.cache/tutti; \"off\": defaults, no measurement"},
            &Config::calibration},
+    Option{{"tuning", "",
+            "file with the algorithms that `tutti bench --tune` found fastest; empty: what is stored for such ranks in "
+            "~/.cache/tutti; \"off\": none"},
+           &Config::tuning},
 };
 
 const Option* find_option(std::string_view name) {

@@ -45,6 +45,8 @@ struct Config {
   std::string log = "warn";
   // Where calibration is stored: "", "off" (default figures, no measurement), or a file. "" is $XDG_CACHE_HOME/tutti/.
   std::string calibration;
+  // Which algorithms `tutti bench --tune` found fastest: "" (what is stored for such ranks), "off", or a file.
+  std::string tuning;
 
   friend bool operator==(const Config&, const Config&) = default;
 

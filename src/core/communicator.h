@@ -110,7 +110,8 @@ class Communicator {
   Communicator(std::shared_ptr<ProcessContext> context, const Config& config);
   Status join(const JoinInfo& info, Deadline deadline);
   Status exchange_facts(const std::optional<Plan>& plan, Deadline deadline);
-  Status agree_on_topology(Deadline deadline);
+  // Gives what all ranks plan with besides the topology.
+  Result<Tuning> agree_on_planning(Deadline deadline);
   Status start_control();
   void name_transports();
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "core/communicator.h"
 #include "core/thresholds.h"
+#include "core/tuning_file.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "planner/planner.h"
@@ -52,15 +53,15 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
     plan = TUTTI_TRY(read_plan_file(config_.plan_file, static_cast<int>(config_.slots)));
   }
   TUTTI_TRY(exchange_facts(plan, deadline));
-  TUTTI_TRY(agree_on_topology(deadline));
+  Tuning tuning = TUTTI_TRY(agree_on_planning(deadline));
   name_transports();
   constexpr size_t kDescriptorsPerLink = 2;  // a doorbell and a socket
   waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_) + 1);
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
-  int workers = workers_of(topology_, tuning_from(config_));
+  int workers = workers_of(topology_, tuning);
   run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_));
-  plans_ = std::make_unique<PlanCache>(topology_, rank_, config_, links_->layout());
+  plans_ = std::make_unique<PlanCache>(topology_, rank_, std::move(tuning), links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
@@ -89,15 +90,33 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   return {};
 }
 
-// Plans are pure functions of the topology: equal digests mean equal plans.
-Status Communicator::agree_on_topology(Deadline deadline) {
-  uint64_t mine = topology_.digest();
-  auto digests = TUTTI_TRY(control_->all_gather(std::as_bytes(std::span(&mine, 1)), "topology digest", deadline));
-  for (size_t rank = 0; rank < digests.size(); ++rank) {
-    if (digests[rank].size() == sizeof mine && std::memcmp(digests[rank].data(), &mine, sizeof mine) == 0) continue;
-    return error(Code::kInternal, "ranks {} and {} merged different topologies; please report this", rank_, rank);
+// Plans are pure functions of the topology and the tuning: where those are equal, plans are.
+Result<Tuning> Communicator::agree_on_planning(Deadline deadline) {
+  struct Basis {
+    uint64_t topology;
+    TuningVote tuning;
+  };
+  StoredTuning stored = TUTTI_TRY(load_tuning(config_, topology_));
+  Basis mine{topology_.digest(), vote_of(stored)};
+  auto answers = TUTTI_TRY(control_->all_gather(std::as_bytes(std::span(&mine, 1)), "topology digest", deadline));
+  std::vector<TuningVote> votes;
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    Basis other{};
+    bool is_whole = answers[rank].size() == sizeof other;
+    if (is_whole) std::memcpy(&other, answers[rank].data(), sizeof other);
+    if (!is_whole || other.topology != mine.topology) {
+      return error(Code::kInternal, "ranks {} and {} merged different topologies; please report this", rank_, rank);
+    }
+    votes.push_back(other.tuning);
   }
-  return {};
+  Tuning tuning = tuning_from(config_);
+  bool agrees = TUTTI_TRY(agree(votes));
+  if (agrees) tuning.measured = std::move(stored.collectives);
+  if (!agrees && rank_ == 0) {
+    log_info("no tuning is used, since not all hosts have the same; copy the file of one that has it in ~/.cache/tutti "
+             "to the others");
+  }
+  return tuning;
 }
 
 Status Communicator::start_control() {

@@ -6,6 +6,7 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/unique_id.h"
 #include "core/communicator.h"
+#include "core/tuning_file.h"
 
 namespace tutti {
 namespace {
@@ -51,6 +52,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
   uint64_t number = ++splits_;
   auto wishes = TUTTI_TRY(gather_from_all(Wish{color, key}));
   Group group = group_of(wishes, rank_);
+  // So is a tuning that was named.
+  bool is_whole = group.ranks.size() == wishes.size();
+  if (config == nullptr && !is_whole && options.tuning != kNoTuning) options.tuning.clear();
   bool takes_part = color >= 0;
   bool leads = takes_part && group.own == 0 && group.ranks.size() > 1;
   bootstrap::Secret secret = bootstrap::derive(control_->token(), fmt::format("tutti split {} {}", number, color));

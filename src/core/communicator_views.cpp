@@ -1,11 +1,13 @@
 // The C entry points that show what a communicator and the options hold.
 #include <cstring>
+#include <span>
 
 #include "base/config.h"
 #include "core/api_call.h"
 #include "core/give_text.h"
 #include "core/guard.h"
 #include "core/handles.h"
+#include "core/tuning_file.h"
 
 namespace tutti {
 namespace {
@@ -39,7 +41,7 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
   Communicator& communicator = *comm.communicator;
   tutti_plan_info_t filled{};
   filled.struct_size = info->struct_size;
-  filled.algorithm = "copy";
+  filled.algorithm = filled.candidates = "copy";
   filled.transport = communicator.transports().c_str();
   if (communicator.nranks() > 1) {
     CallArguments arguments = TUTTI_TRY(arguments_of(call, "tutti_comm_plan_info"));
@@ -47,9 +49,33 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
     filled.algorithm = prepared->algorithm.c_str();
     filled.channels = prepared->plan.shape().channels;
     filled.predicted_ns = prepared->predicted_ns;
+    filled.candidates = prepared->candidates.c_str();
   }
   std::memcpy(info, &filled, std::min(info->struct_size, sizeof filled));
   return {};
+}
+
+Status store_tuning_of(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count, const char* path,
+                       char** stored) {
+  if (comm == nullptr || (lines == nullptr && count > 0)) {
+    return error(Code::kInvalidArgument, "tutti_comm_store_tuning: {} is NULL", comm == nullptr ? "comm" : "lines");
+  }
+  if (comm->communicator->nranks() < 2) {
+    return error(Code::kInvalidUsage, "one rank has nothing to choose; store a tuning from two ranks or more");
+  }
+  TuningTable table{tuned_ranks_of(comm->communicator->topology()), {}};
+  for (const tutti_tuned_t& line : std::span(lines, count)) {
+    bool follows = !table.collectives.empty() && table.collectives.back().collective == line.collective;
+    if (!follows) table.collectives.push_back({line.collective, {}});
+    std::string_view algorithm = line.algorithm == nullptr ? kPlannersChoice : line.algorithm;
+    table.collectives.back().ranges.push_back({line.up_to_bytes, std::string(algorithm)});
+  }
+  // What is written is what can be read.
+  if (auto checked = parse_tuning(to_json(table)); !checked.ok()) {
+    return std::move(checked).status().within("tutti_comm_store_tuning");
+  }
+  std::string file = TUTTI_TRY(store_tuning(table, path == nullptr ? "" : path));
+  return stored == nullptr ? Status() : give_text(file, stored);
 }
 
 }  // namespace
@@ -68,4 +94,9 @@ tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t
 
 tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info) {
   return with_communicator(comm, "tutti_comm_plan_info", [&] { return plan_info(*comm, call, info); });
+}
+
+tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
+                                       const char* path, char** stored) {
+  return report(guarded([&] { return store_tuning_of(comm, lines, count, path, stored); }));
 }

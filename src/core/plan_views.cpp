@@ -9,6 +9,7 @@
 #include "core/guard.h"
 #include "core/prepared.h"
 #include "core/report.h"
+#include "core/tuning_file.h"
 #include "discovery/topology_source.h"
 #include "plan/text.h"
 #include "planner/explain.h"
@@ -64,6 +65,7 @@ Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** 
   Topology topology =
       TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
   TUTTI_TRY(complete(request, query.root, topology.nranks()));
+  tuning.measured = TUTTI_TRY(load_tuning(config, topology)).collectives;
   Choice choice = TUTTI_TRY(choose(topology, request, tuning));
   ExplainOptions options{query.explain != 0, query.steps != 0};
   bool json = format == TUTTI_FORMAT_JSON;

@@ -10,10 +10,20 @@
 #include "plan/validate.h"
 
 namespace tutti {
+namespace {
 
-PlanCache::PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout)
-    : topology_(topology), rank_(rank), layout_(layout) {
-  tuning_ = tuning_from(config);
+std::string names_of_admitted(const std::vector<Candidate>& candidates) {
+  std::vector<std::string_view> names;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.admitted) names.push_back(candidate.algorithm);
+  }
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+}  // namespace
+
+PlanCache::PlanCache(const Topology& topology, int rank, Tuning tuning, const StreamLayout& layout)
+    : topology_(topology), rank_(rank), layout_(layout), tuning_(std::move(tuning)) {
   tuning_.max_slice_bytes = layout.slot_bytes;
 }
 
@@ -60,6 +70,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
                    name_of(request.collective));
     }
     prepared->plan = *fixed_;
+    prepared->candidates = fixed_->shape().algorithm;
   } else {
     // A wish for an algorithm is one for the collectives that have it.
     Tuning tuning = tuning_;
@@ -67,6 +78,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
     Choice choice = TUTTI_TRY(choose(topology_, request, tuning));
     prepared->plan = std::move(choice.plan);
     prepared->predicted_ns = choice.predicted_ns;
+    prepared->candidates = names_of_admitted(choice.candidates);
   }
   const PlanShape& shape = prepared->plan.shape();
   // A partial result may be larger than a slice.

@@ -22,6 +22,7 @@ struct Prepared {
   std::string algorithm;
   uint64_t plan_digest = 0;
   uint64_t predicted_ns = 0;
+  std::string candidates;          // all algorithms that could run it, separated by blanks
   std::vector<Program> programs;   // this rank's, by channel
   std::vector<int32_t> peers;      // ascending
   bool connected = false;          // all peers have links
@@ -31,7 +32,7 @@ struct Prepared {
 class PlanCache {
  public:
   // `topology` and `layout` outlive the cache.
-  PlanCache(const Topology& topology, int rank, const Config& config, const StreamLayout& layout);
+  PlanCache(const Topology& topology, int rank, Tuning tuning, const StreamLayout& layout);
 
   // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or
   // asks for more channels or larger slices than the streams have.

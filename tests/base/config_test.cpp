@@ -35,7 +35,7 @@ const std::vector<Range> kRanges = {
     {"timeout_ms", 1, 2'592'000'000},
 };
 const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
-                                             "algorithm", "plan_file",   "calibration"};
+                                             "algorithm", "plan_file",   "calibration", "tuning"};
 
 std::string error_of(const Status& status) {
   REQUIRE_FALSE(status.ok());

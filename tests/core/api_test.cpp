@@ -5,6 +5,7 @@
 
 #include "core/ranks.h"
 #include "tutti/tutti.h"
+#include "tutti/tutti_topology.h"
 
 namespace tutti::test {
 namespace {
@@ -165,6 +166,24 @@ TEST_CASE("an algorithm that there is not is refused before anybody is met") {
   CHECK(last().find("no algorithm is called \"rong\"; did you mean \"ring\"?") != std::string::npos);
   CHECK(comm == nullptr);
   tutti_config_destroy(config);
+}
+
+TEST_CASE("a tuning that no communicator could use is not stored") {
+  const char* nowhere = "/proc/nowhere";  // would be another error
+  CHECK(tutti_comm_store_tuning(nullptr, nullptr, 0, nowhere, nullptr) == TUTTI_INVALID_ARGUMENT);
+  CHECK(last() == "tutti_comm_store_tuning: comm is NULL");
+  OneRank one;
+  CHECK(tutti_comm_store_tuning(one.comm, nullptr, 0, nowhere, nullptr) == TUTTI_INVALID_USAGE);
+  CHECK(last() == "one rank has nothing to choose; store a tuning from two ranks or more");
+  auto said = with_ranks(2, {}, [&](tutti_comm_t* comm, int) -> std::string {
+    const tutti_tuned_t falling[] = {{TUTTI_REDUCE, 128, "direct"}, {TUTTI_REDUCE, 64, nullptr}};
+    if (tutti_comm_store_tuning(comm, falling, 2, nowhere, nullptr) != TUTTI_INVALID_ARGUMENT) return "stored";
+    if (last().find("collectives[0].algorithms must ascend in up_to_bytes") == std::string::npos) return last();
+    const tutti_tuned_t foreign[] = {{TUTTI_REDUCE, 64, "ring"}};
+    if (tutti_comm_store_tuning(comm, foreign, 1, nowhere, nullptr) != TUTTI_INVALID_ARGUMENT) return "stored";
+    return last().find("\"ring\", which is no algorithm of reduce") == std::string::npos ? last() : "";
+  });
+  for (const std::string& sentence : said) CHECK(sentence == "");
 }
 
 TEST_CASE("every status has a text") {

@@ -32,6 +32,7 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
       tutti_comm_t* comm = nullptr;
       tutti_config_create(&config);
       tutti_config_set(config, "calibration", "off");
+      tutti_config_set(config, "tuning", "off");
       tutti_config_set(config, "bootstrap_timeout_ms", "20000");
       tutti_config_set(config, "timeout_ms", "60000");  // a call that hangs says where
       for (auto& [name, value] : options) {

@@ -7,6 +7,8 @@
 
 #include "core/ranks.h"
 #include "fmt/format.h"
+#include "tests/discovery/scratch.h"
+#include "tutti/tutti_topology.h"
 
 namespace tutti::test {
 namespace {
@@ -47,6 +49,38 @@ uint64_t shared_and_private_pages() {
 }
 
 }  // namespace
+
+TEST_CASE("a tuning that was named is for all ranks, not for parts of them") {
+  Scratch scratch;
+  std::string file = scratch.path("tuning.json");
+  check_all(with_ranks(4, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    const tutti_tuned_t line{TUTTI_BROADCAST, 1 << 20, "chain"};
+    if (rank == 0 && tutti_comm_store_tuning(comm, &line, 1, file.c_str(), nullptr) != TUTTI_SUCCESS) {
+      return tutti_last_error(nullptr);
+    }
+    return "";
+  }));
+  auto algorithm_of = [](tutti_comm_t* comm) -> std::string {
+    tutti_call_t call{};
+    call.struct_size = sizeof call;
+    call.collective = TUTTI_BROADCAST;
+    call.count = 1000;
+    tutti_plan_info_t info{};
+    info.struct_size = sizeof info;
+    return tutti_comm_plan_info(comm, &call, &info) == TUTTI_SUCCESS ? info.algorithm : tutti_last_error(comm);
+  };
+  check_all(with_ranks(4, {{"tuning", file}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    if (algorithm_of(comm) != "chain") return "all: " + algorithm_of(comm);
+    tutti_comm_t* half = nullptr;
+    tutti_comm_t* copy = nullptr;
+    if (tutti_comm_split(comm, rank % 2, rank, &half, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (tutti_comm_dup(comm, &copy, nullptr) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    std::string of_half = algorithm_of(half), of_copy = algorithm_of(copy);
+    tutti_comm_destroy(copy);
+    tutti_comm_destroy(half);
+    return of_half != "chain" && of_copy == "chain" ? "" : fmt::format("half {}, copy {}", of_half, of_copy);
+  }));
+}
 
 TEST_CASE("ranks are split by color and ordered by key, and those without a color get none") {
   for (const char* transport : {"", "tcp"}) {
