@@ -20,18 +20,29 @@ void require(tutti_status_t status) {
   if (status != TUTTI_SUCCESS) fail_without_communicator(status);
 }
 
+using Config = std::unique_ptr<tutti_config_t, void (*)(tutti_config_t*)>;
+
+Config config_of(const Options& options) {
+  tutti_config_t* raw = nullptr;
+  require(tutti_config_create(&raw));
+  Config config(raw, tutti_config_destroy);
+  if (!options.transport.empty()) require(tutti_config_set(raw, "transport", options.transport.c_str()));
+  if (!options.algorithm.empty()) require(tutti_config_set(raw, "algorithm", options.algorithm.c_str()));
+  if (!options.tuning.empty()) require(tutti_config_set(raw, "tuning", options.tuning.c_str()));
+  if (options.deterministic) require(tutti_config_set(raw, "deterministic", "1"));
+  return config;
+}
+
 }  // namespace
 
 Communicator::Communicator(const Options& options) {
-  tutti_config_t* raw = nullptr;
-  require(tutti_config_create(&raw));
-  std::unique_ptr<tutti_config_t, void (*)(tutti_config_t*)> config(raw, tutti_config_destroy);
-  if (!options.transport.empty()) require(tutti_config_set(raw, "transport", options.transport.c_str()));
-  if (!options.algorithm.empty()) require(tutti_config_set(raw, "algorithm", options.algorithm.c_str()));
-  if (options.deterministic) require(tutti_config_set(raw, "deterministic", "1"));
-  require(tutti_comm_init_from_environment(&comm_, raw));
+  require(tutti_comm_init_from_environment(&comm_, config_of(options).get()));
   tutti_comm_rank(comm_, &rank_);
   tutti_comm_size(comm_, &size_);
+}
+
+Communicator::Communicator(Communicator& other, const Options& options) : rank_(other.rank_), size_(other.size_) {
+  other.check(tutti_comm_dup(other.comm_, &comm_, config_of(options).get()));
 }
 
 Communicator::~Communicator() {
@@ -55,6 +66,13 @@ tutti_request_t* Communicator::start(const tutti_call_t& call) {
   tutti_request_t* request = nullptr;
   check(tutti_start(comm_, &call, &request));
   return request;
+}
+
+std::string Communicator::store_tuning(std::span<const tutti_tuned_t> lines, const std::string& path) {
+  char* stored = nullptr;
+  require(tutti_comm_store_tuning(comm_, lines.data(), lines.size(), path.empty() ? nullptr : path.c_str(), &stored));
+  std::unique_ptr<char, void (*)(char*)> text(stored, tutti_text_free);
+  return text.get();
 }
 
 // Of a communicator of these two, since it says what it has for all its ranks.

@@ -22,6 +22,8 @@ class Communicator {
  public:
   // Joins the launcher's ranks. What `options` leaves open is the environment's.
   explicit Communicator(const Options& options);
+  // The ranks of `other` once more, with other options. All of them call it.
+  Communicator(Communicator& other, const Options& options);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   // Without finish() before, aborts: the other ranks are not to wait for one that failed.
@@ -45,6 +47,8 @@ class Communicator {
   }
   void deregister(void* handle) noexcept { tutti_comm_deregister(comm_, handle); }
   tutti_plan_info_t plan_info(const tutti_call_t& call);
+  // For later communicators like this one; "" is where they find it by themselves. Gives the file's path.
+  std::string store_tuning(std::span<const tutti_tuned_t> lines, const std::string& path);
   // What carries the messages between ranks 0 and 1: "shm", "tcp". All ranks call it, and there are two at least.
   std::string transport_of_first_pair();
 

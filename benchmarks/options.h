@@ -35,6 +35,7 @@ struct Options {
   bool deterministic = false;     // the library's option
   std::string transport;          // "": the library chooses
   std::string algorithm;
+  std::string tuning;             // "": as the environment says
   std::string json_file;
 
   // The size of the row after one of `size_bytes`.

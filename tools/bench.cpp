@@ -151,12 +151,13 @@ void add_collective(CLI::App* bench, const bench::CollectiveInfo& collective,
 }  // namespace
 
 void add_bench(CLI::App& app, std::vector<std::string> arguments) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective, or sends and receives");
+  CLI::App* bench = app.add_subcommand("bench", "Measure and check a collective, or sends and receives, or tune");
   bench->require_subcommand(1);
   bench->footer("Example:\n  tutti bench all_reduce --ranks 4   (`tutti bench all_reduce --help` has more)");
   for (const bench::CollectiveInfo& collective : bench::collectives()) add_collective(bench, collective, arguments);
   add_pair_bench(bench, arguments);
   add_group_bench(bench, arguments);
+  add_tune_bench(bench, arguments);
 }
 
 }  // namespace tutti::tool

@@ -62,5 +62,6 @@ inline constexpr const char* kStatusFooter =
 // Subcommands of `tutti bench`.
 void add_group_bench(CLI::App* bench, const std::vector<std::string>& arguments);
 void add_pair_bench(CLI::App* bench, const std::vector<std::string>& arguments);
+void add_tune_bench(CLI::App* bench, const std::vector<std::string>& arguments);
 
 }  // namespace tutti::tool

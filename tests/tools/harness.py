@@ -19,7 +19,7 @@ class ToolTest(unittest.TestCase):
         self.mark = f"TOOL_TEST_MARK={uuid.uuid4()}"
         name, value = self.mark.split("=")
         # Else a test would measure the host, or depend on what was measured before.
-        self.environment = dict(os.environ, **{name: value, "TUTTI_CALIBRATION": "off"})
+        self.environment = dict(os.environ, **{name: value, "TUTTI_CALIBRATION": "off", "TUTTI_TUNING": "off"})
         self.addCleanup(self.check_nothing_left)  # runs last
 
     def check_nothing_left(self):

@@ -1,0 +1,80 @@
+// `tutti bench --tune`.
+#include <algorithm>
+#include <memory>
+
+#include "bench_flags.h"
+#include "benchmarks/collective.h"
+#include "benchmarks/tune.h"
+
+namespace tutti::tool {
+namespace {
+
+constexpr const char* kFooter =
+    "Each row is one size: what the planner chooses, and the fastest of all algorithms that can run. Times are those\n"
+    "of the slowest rank; the algorithms take turns, so that what disturbs hits all. Where another algorithm gains\n"
+    "more than 5 %, calls of as many ranks on as many such hosts run it from now on (TUTTI_TUNING=off: they do not).\n"
+    "\n"
+    "Examples:\n"
+    "  tutti bench --tune --ranks 4\n"
+    "  tutti bench --tune --ranks 2 --transport tcp --collective all_reduce,broadcast -e 1M\n"
+    "  mpirun -n 8 tutti bench --tune --output cluster.json";
+
+struct TuneFlags : BenchFlags {
+  TuneFlags() {
+    min_bytes = "64";
+    max_bytes = "64M";
+  }
+  std::vector<std::string> collectives;
+  std::string output;
+};
+
+// Those whose plans also serve the forms with counts.
+std::vector<std::string> tunable() {
+  std::vector<std::string> names;
+  for (const bench::CollectiveInfo& each : bench::collectives()) {
+    if (!each.has_counts) names.emplace_back(each.name);
+  }
+  return names;
+}
+
+tutti_collective_t collective_named(const std::string& name) {
+  std::vector<std::string> names = tunable();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return bench::collective_named(name)->collective;
+  fail(kUsageError, "--collective {}: there are {}", name, fmt::join(names, ", "));
+}
+
+void run(const CLI::App& command, TuneFlags& flags, const std::vector<std::string>& arguments) {
+  constexpr double kBuffers = 2;  // to send from, and to receive into
+  parse_sizes(command, flags);
+  parse_buffers(flags);
+  bench::TuneOptions tune;
+  for (const std::string& name : flags.collectives.empty() ? tunable() : flags.collectives) {
+    tune.collectives.push_back(collective_named(name));
+  }
+  tune.output = flags.output;
+  tune.common = flags.options;
+  if (!flags.as_rank) check_fits(kBuffers * static_cast<double>(flags.options.max_bytes), flags.ranks);
+  start_ranks(flags, arguments);
+  bench::run_tune(tune);
+}
+
+}  // namespace
+
+void add_tune_bench(CLI::App* bench, const std::vector<std::string>& arguments) {
+  auto flags = std::make_shared<TuneFlags>();
+  CLI::App* command = bench->add_subcommand("tune", "Find and store which algorithm is the fastest at which size");
+  command->alias("--tune");
+  add_rank_flags(command, *flags, 2);
+  add_size_flags(command, *flags);
+  command->add_option("--collective", flags->collectives, fmt::format("Of {}", fmt::join(tunable(), ", ")))
+      ->delimiter(',')
+      ->option_text("LIST=all");
+  command->add_option("--output", flags->output, "Store in this file, which TUTTI_TUNING may then name")
+      ->option_text("FILE");
+  add_memory_flag(command, *flags);
+  add_transport_flag(command, *flags);
+  command->footer(fmt::format("{}{}", kLauncherFooter, kFooter));
+  command->callback([command, flags, arguments] { run(*command, *flags, arguments); });
+}
+
+}  // namespace tutti::tool
