@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 
+#include "run/outer_launcher.h"
 #include "tool.h"
 #include "tutti/tutti_topology.h"
 
@@ -12,17 +13,19 @@ namespace {
 // the only thread of a process.
 class WithoutPlugins {
  public:
-  WithoutPlugins() : is_users_(std::getenv(kFolder) != nullptr) {
-    if (!is_users_) ::setenv(kFolder, "/dev/null", 1);
+  WithoutPlugins() {
+    auto names_folder = [](const std::string& variable) { return variable.starts_with("HWLOC_PLUGINS_PATH="); };
+    std::vector<std::string> variables = own_environment();
+    is_users_ = std::any_of(variables.begin(), variables.end(), names_folder);
+    if (!is_users_) ::setenv("HWLOC_PLUGINS_PATH", "/dev/null", 1);
   }
   WithoutPlugins(const WithoutPlugins&) = delete;
   ~WithoutPlugins() {
-    if (!is_users_) ::unsetenv(kFolder);
+    if (!is_users_) ::unsetenv("HWLOC_PLUGINS_PATH");
   }
 
  private:
-  static constexpr const char* kFolder = "HWLOC_PLUGINS_PATH";
-  bool is_users_;
+  bool is_users_ = false;
 };
 
 }  // namespace
