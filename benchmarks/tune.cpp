@@ -56,7 +56,7 @@ class Tuner {
  public:
   explicit Tuner(const TuneOptions& options)
       : options_(options), common_(without_tuning(options.common)), comm_(common_),
-        send_(comm_, common_.memory, common_.max_bytes), recv_(comm_, common_.memory, common_.max_bytes) {}
+        send_(common_.memory, common_.max_bytes, &comm_), recv_(common_.memory, common_.max_bytes, &comm_) {}
 
   void run() {
     if (comm_.size() == 1) {
