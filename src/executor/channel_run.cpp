@@ -132,7 +132,8 @@ ChannelRun::Step ChannelRun::settle() {
   for (int32_t rank : program_->peers) peer(rank).recv_stream(channel_).release();
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
-    bool settled = from.send_stream(channel_).references_released() && from.sent_all() && from.told_all();
+    bool has_told = !from.recv_stream(channel_).owes();
+    bool settled = from.send_stream(channel_).references_released() && from.sent_all() && has_told;
     if (!settled) return wait_for(from);
   }
   waiting_for_ = -1;
