@@ -51,7 +51,8 @@ void add_datatype_flag(CLI::App* command, BenchFlags& flags) {
 }
 
 void add_memory_flag(CLI::App* command, BenchFlags& flags) {
-  command->add_option("--memory", flags.memory, 
+  command
+      ->add_option("--memory", flags.memory,
                    "Buffers from malloc, from tutti_mem_alloc, or registered: malloc, tutti, registered")
       ->check(CLI::IsMember({"malloc", "tutti", "registered"}))
       ->option_text("KIND=malloc");
