@@ -107,7 +107,8 @@ class Reduction {
 
   template <class D8, class Block>
   HWY_INLINE auto result(D8 d8, Block block) const {
-    return Vectors<Element>::pack(d8, finish(block, divisor_));
+    if (HWY_UNLIKELY(divisor_.value > 1)) block = divide(block, divisor_);
+    return Vectors<Element>::pack(d8, block);
   }
 
   // A block of 8-bit floats is four vectors by itself: independent work enough, and four such blocks would exceed the
