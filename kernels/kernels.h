@@ -54,8 +54,8 @@ enum class Width : uint8_t { kNarrow, kWide };
 // is cut into several, each with wide results but the last, gives the bits of the whole. `store` is not looked at.
 void reduce_partial(const ReduceArgs& args, std::span<const Width> widths, Width result);
 
-// 8- and 16-bit floats to float32, exactly, and back, rounded as reduce() rounds. NaNs stay NaNs: the one quiet NaN
-// on the way back, where that was the only one.
+// 8- and 16-bit floats to float32, exactly, and back, rounded as reduce() rounds. NaNs stay NaNs, and become the
+// one quiet NaN on the way back.
 void widen(Datatype datatype, float* to, const std::byte* from, uint64_t count);
 void narrow(Datatype datatype, std::byte* to, const float* from, uint64_t count);
 

@@ -3,7 +3,7 @@
 // A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, for 16-bit
 // floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs. Variables that hold blocks are not const in
 // the hot loops: gcc 12 would keep them in memory instead of registers. spread() and collect() are for the narrow
-// floats' blocks: as float32 in memory, in the order of the elements.
+// floats' blocks: as float32 in memory, in the order of the elements. pack() makes every NaN the one quiet NaN.
 #if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
 #undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
@@ -41,6 +41,16 @@ struct Pair {
   Block second;
 };
 
+template <class V>
+HWY_INLINE V with_one_nan(V value) {
+  if constexpr (std::is_floating_point_v<Lane<V>>) {
+    const hn::DFromV<V> d;
+    return hn::IfThenElse(hn::Eq(value, value), value, hn::Set(d, ops::quiet_nan(Lane<V>())));
+  } else {
+    return value;
+  }
+}
+
 // Blocks whose first vector has the even elements and whose second one has the odd ones.
 template <class V>
 HWY_INLINE void spread_alternating(Pair<V> block, float* to) {
@@ -64,7 +74,7 @@ struct Vectors<ops::Plain<T>> {
   }
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, V block) {
-    return hn::BitCast(d8, block);
+    return hn::BitCast(d8, with_one_nan(block));
   }
 };
 
@@ -80,7 +90,6 @@ struct Vectors<ops::Bfloat16> {
     return Pair<hn::VFromD<decltype(df)>>{hn::BitCast(df, hn::ShiftLeft<16>(both)), hn::BitCast(df, odd)};
   }
 
-  // Expects finished values, whose only NaN is the one that survives the rounding.
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
     const hn::Repartition<uint32_t, D8> d32;
@@ -98,9 +107,10 @@ struct Vectors<ops::Bfloat16> {
   }
 
  private:
+  // The one NaN survives it.
   template <class D32, class V>
   HWY_INLINE static hn::VFromD<D32> round(D32 d32, V value) {
-    const auto bits = hn::BitCast(d32, value);
+    const auto bits = hn::BitCast(d32, with_one_nan(value));
     const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
     return hn::Add(bits, hn::Add(last, hn::Set(d32, 0x7fffu)));
   }
@@ -170,7 +180,6 @@ struct Vectors<ops::Float16> {
     return hn::BitCast(df, hn::Or(sign, bits));
   }
 
-  // Expects finished values, whose only NaN is the positive quiet one.
   template <class D32, class V>
   HWY_INLINE static hn::VFromD<D32> narrow(D32 d32, V value) {
     const hn::RebindToFloat<D32> df;
@@ -184,8 +193,7 @@ struct Vectors<ops::Float16> {
     auto half = hn::ShiftRight<13>(hn::Add(rebased, last));
     half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, Scalar::kSubnormalOffset)), small, half);
     half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, Scalar::kFirstTooLarge - 1)), hn::Set(d32, 0x7c00u), half);
-    half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, 0x7e00u), half);
-    return hn::Or(sign, half);
+    return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, 0x7e00u), hn::Or(sign, half));
   }
 };
 
@@ -208,19 +216,16 @@ struct Vectors<ops::Float16> {
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
     const hn::Rebind<hwy::float16_t, hn::DFromV<V>> d16;
     const hn::Half<D8> half;
-    const auto low = hn::BitCast(half, hn::DemoteTo(d16, block.first));
-    const auto high = hn::BitCast(half, hn::DemoteTo(d16, block.second));
+    const auto low = hn::BitCast(half, hn::DemoteTo(d16, with_one_nan(block.first)));
+    const auto high = hn::BitCast(half, hn::DemoteTo(d16, with_one_nan(block.second)));
     return hn::Combine(d8, high, low);
   }
 
   // Of the low halves of 32-bit lanes, in the order of unpack().
   template <class D8, class V>
   HWY_INLINE static auto join(D8 d8, V first, V second) {
-    const hn::Rebind<uint16_t, hn::DFromV<V>> d16;
-    const hn::Half<D8> half;
-    const auto low = hn::BitCast(half, hn::TruncateTo(d16, first));
-    const auto high = hn::BitCast(half, hn::TruncateTo(d16, second));
-    return hn::Combine(d8, high, low);
+    const hn::Repartition<uint16_t, D8> d16;
+    return hn::BitCast(d8, hn::ConcatEven(d16, hn::BitCast(d16, second), hn::BitCast(d16, first)));
   }
 
   template <class V>
@@ -263,13 +268,10 @@ struct Float8Vectors {
     return Pair<Floats<D8>>{even, odd};
   }
 
-  // Expects finished values, whose only NaN is the positive one.
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, Pair<Pair<V>> block) {
-    const hn::Repartition<uint16_t, D8> d16;
-    const auto even = hn::BitCast(d16, narrow(d8, block.first));
-    const auto odd = hn::BitCast(d16, narrow(d8, block.second));
-    return hn::BitCast(d8, hn::Or(even, hn::ShiftLeft<8>(odd)));
+    return Halves::join(d8, narrow(block.first.first, block.second.first),
+                        narrow(block.first.second, block.second.second));
   }
 
   template <class V>
@@ -293,39 +295,41 @@ struct Float8Vectors {
       return Halves::unpack(d8, hn::BitCast(d8, stored));
     } else {
       const hn::DFromV<V> d16;
-      const auto largest = hn::Set(d16, uint16_t{0x7f00});
-      const auto magnitude = hn::And(stored, largest);
-      const auto sign = hn::Xor(stored, magnitude);
-      const auto nan = hn::And(hn::VecFromMask(d16, hn::Eq(magnitude, largest)), hn::Set(d16, uint16_t{0x7c00}));
-      const auto half = hn::Or(hn::Or(sign, nan), hn::ShiftRight<1>(magnitude));
+      const auto shifted = hn::ShiftRight<1>(hn::BitCast(hn::RebindToSigned<decltype(d16)>(), stored));
+      const auto finite = hn::AndNot(hn::Set(d16, uint16_t{0x4000}), as_unsigned(shifted));
+      // A one added at the last place carries into the free bit when exponent and mantissa are all ones.
+      const auto carried = hn::Add(finite, hn::Set(d16, uint16_t{0x0080}));
+      const auto half = hn::Or(finite, hn::And(carried, hn::Set(d16, uint16_t{0x4000})));
       const auto scaled = Halves::unpack(d8, hn::BitCast(d8, half));
       const auto scale = hn::Set(hn::Repartition<float, D8>(), Scalar::kHalfScale);
       return {hn::Mul(scaled.first, scale), hn::Mul(scaled.second, scale)};
     }
   }
 
-  template <class D8, class V>
-  HWY_INLINE static auto narrow(D8 d8, Pair<V> block) {
-    return Halves::join(d8, narrow(block.first), narrow(block.second));
+  // In the low halves of 32-bit lanes.
+  template <class V>
+  HWY_INLINE static auto narrow(V even, V odd) {
+    return hn::Or(narrow(even), hn::ShiftLeft<8>(narrow(odd)));
   }
 
-  // The steps of ops::Float8, in signed lanes, which every processor compares in one instruction.
+  // Adding a power of two rounds at the last place that the value has as an 8-bit float, which is always the same below
+  // the smallest normal one. What it adds to the bits is the mantissa with its leading one, and that one counts as the
+  // first step of the exponent. In signed lanes, which every processor compares in one instruction.
   template <class V>
   HWY_INLINE static auto narrow(V value) {
     const hn::DFromV<V> df;
     const hn::RebindToSigned<decltype(df)> d32;
     const auto set = [d32](uint32_t bits) HWY_ATTR { return hn::Set(d32, static_cast<int32_t>(bits)); };
-    const auto bits = hn::BitCast(d32, value);
-    const auto magnitude = hn::And(bits, set(0x7fffffff));
-    const auto finite = hn::Min(magnitude, set(Scalar::kLargest));
-    const auto magic = set(Scalar::kSubnormalMagic);
-    const auto small = hn::Sub(hn::BitCast(d32, hn::Add(hn::BitCast(df, finite), hn::BitCast(df, magic))), magic);
-    const auto last = hn::And(hn::ShiftRight<Scalar::kShift>(finite), set(1));
-    const auto rebased = hn::Sub(finite, set(Scalar::kExponentOffset - Scalar::kBelowHalf));
-    auto code = hn::ShiftRight<Scalar::kShift>(hn::Add(rebased, last));
-    code = hn::IfThenElse(hn::Lt(finite, set(Scalar::kSmallestNormal)), small, code);
-    code = hn::IfThenElse(hn::Gt(magnitude, set(0x7f800000)), set(Scalar::kQuietNan), code);
-    return as_unsigned(hn::Or(code, hn::And(hn::ShiftRight<24>(bits), set(0x80))));
+    const auto finite = hn::Min(hn::Abs(value), hn::BitCast(df, set(Scalar::kLargest)));
+    const auto binade = hn::And(hn::BitCast(d32, finite), set(0x7f800000));
+    const auto exponent = hn::Max(binade, set(Scalar::kSmallestNormal));
+    const auto magic = hn::Add(exponent, set(Scalar::kShift << 23));
+    const auto rounded = hn::BitCast(d32, hn::Add(finite, hn::BitCast(df, magic)));
+    const auto steps = hn::ShiftRight<Scalar::kShift>(hn::Sub(exponent, set(Scalar::kSmallestNormal)));
+    const auto code = hn::Add(hn::Sub(rounded, magic), steps);
+    const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(d32, value)), set(0x80));
+    const auto is_number = hn::RebindMask(d32, hn::Eq(value, value));
+    return as_unsigned(hn::IfThenElse(is_number, hn::Or(code, sign), set(Scalar::kQuietNan)));
   }
 };
 

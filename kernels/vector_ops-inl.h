@@ -116,20 +116,9 @@ HWY_INLINE Pair<Block> combine(Op op, Pair<Block> a, Pair<Block> b) {
   return {combine(op, a.first, b.first), combine(op, a.second, b.second)};
 }
 
-template <class V>
-HWY_INLINE V finish(V value, const Divisor& by) {
-  if (by.value > 1) value = divide(value, by);
-  if constexpr (std::is_floating_point_v<Lane<V>>) {
-    const hn::DFromV<V> d;
-    return hn::IfThenElse(hn::Eq(value, value), value, hn::Set(d, ops::quiet_nan(Lane<V>())));
-  } else {
-    return value;
-  }
-}
-
 template <class Block>
-HWY_INLINE Pair<Block> finish(Pair<Block> value, const Divisor& by) {
-  return {finish(value.first, by), finish(value.second, by)};
+HWY_INLINE Pair<Block> divide(Pair<Block> block, const Divisor& by) {
+  return {divide(block.first, by), divide(block.second, by)};
 }
 
 }  // namespace tutti::HWY_NAMESPACE

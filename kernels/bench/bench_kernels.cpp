@@ -1,146 +1,181 @@
-// reduce() and copy() against memcpy and a plain loop, over sizes and kinds of stores. bytes_per_second counts the
-// bytes of one buffer, so that all rows of one size compare directly.
-#include <benchmark/benchmark.h>
+// The speed of reduce() as a share of what loads and stores allow: a table of types and operations over sizes and
+// numbers of buffers. Arguments: names of the datatypes to measure; all when there are none.
+#include <fmt/format.h>
+#include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "kernels/bench/limits.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
 namespace {
 
-constexpr size_t kAlignment = 4096;
+constexpr double kEnough = 0.9;
+constexpr double kBatchUs = 30;  // short enough to fit between two interruptions
+
+struct Operation {
+  const char* name;
+  ReduceOp op;
+  uint32_t divisor;
+};
+
+constexpr Datatype kDatatypes[] = {TUTTI_FLOAT32,     TUTTI_FLOAT64, TUTTI_BFLOAT16, TUTTI_FLOAT16, TUTTI_FLOAT8_E4M3,
+                                   TUTTI_FLOAT8_E5M2, TUTTI_INT8,    TUTTI_INT32,    TUTTI_INT64};
+constexpr Operation kOperations[] = {{"sum", TUTTI_SUM, 0}, {"prod", TUTTI_PROD, 0},   {"max", TUTTI_MAX, 0},
+                                     {"min", TUTTI_MIN, 0}, {"avg / 4", TUTTI_AVG, 4}, {"avg / 3", TUTTI_AVG, 3}};
+
+// Of one buffer: three of them fit into the level-1 cache, into the level-2 cache, into the last one, into none.
+struct Size {
+  const char* name;
+  size_t bytes;
+  Store store;
+  int pairs;  // of measurements
+};
+
+constexpr Size kSizes[] = {{"8K", 8 << 10, Store::kCached, 51},
+                           {"128K", 128 << 10, Store::kCached, 51},
+                           {"1M", 1 << 20, Store::kCached, 31},
+                           {"64M", 64 << 20, Store::kStreaming, 9}};
+
+struct Shape {
+  size_t sources;
+  size_t destinations;
+};
+
+constexpr Shape kShapes[] = {{2, 1}, {4, 1}, {2, 2}};
+
+constexpr size_t kLargest = std::end(kSizes)[-1].bytes;
 
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-// Page-aligned and touched. The values are small numbers in every type.
-class Buffers {
+// Buffers of one size, one behind the other. Between them is some room: the level-1 caches of some processors take
+// lines for the same that are a large power of two apart.
+class Memory {
  public:
-  Buffers(size_t count, size_t size_bytes) {
-    for (size_t i = 0; i < count; ++i) {
-      const size_t whole = (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
-      owned_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
-      memset(owned_.back().get(), 0x11, whole);
-      pointers_.push_back(owned_.back().get());
-      const_pointers_.push_back(owned_.back().get());
-    }
+  Memory() : begin_(static_cast<std::byte*>(std::aligned_alloc(kRoom, kMostBuffers * (kLargest + kRoom)))) {
+    // In every type a number whose fourth power is normal.
+    memset(begin_.get(), 0x3c, kMostBuffers * (kLargest + kRoom));
   }
 
-  std::byte* operator[](size_t i) const { return pointers_[i]; }
-  std::span<std::byte* const> all() const { return pointers_; }
-  std::span<const std::byte* const> all_const() const { return const_pointers_; }
+  std::vector<std::byte*> buffers(size_t first, size_t count, size_t size_bytes) const {
+    std::vector<std::byte*> buffers;
+    for (size_t i = first; i < first + count; ++i) buffers.push_back(begin_.get() + i * (size_bytes + kRoom));
+    return buffers;
+  }
 
  private:
-  std::vector<std::unique_ptr<std::byte, Free>> owned_;
-  std::vector<std::byte*> pointers_;
-  std::vector<const std::byte*> const_pointers_;
+  static constexpr size_t kMostBuffers = 5;
+  static constexpr size_t kRoom = 1024;
+
+  std::unique_ptr<std::byte, Free> begin_;
 };
 
-void count_bytes(benchmark::State& state, size_t size_bytes) {
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(size_bytes));
+using Kernel = void(const ReduceArgs&);
+
+// The processor's time, which other processes do not lengthen.
+double run_us(Kernel* kernel, const ReduceArgs& args, int calls) {
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  for (int i = 0; i < calls; ++i) kernel(args);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  return static_cast<double>(end.tv_sec - begin.tv_sec) * 1e6 + static_cast<double>(end.tv_nsec - begin.tv_nsec) / 1e3;
 }
 
-// What the compiler makes of a loop: the measure for reduce().
-#ifdef __x86_64__
-[[gnu::target_clones("default", "avx2")]]
-#endif
-void plain_loop(float* __restrict to, const float* __restrict a, const float* __restrict b, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
-}
-
-void BM_plain(benchmark::State& state) {
-  const auto size = static_cast<size_t>(state.range(0));
-  const Buffers buffers(3, size);
-  const auto floats = [&](size_t i) { return reinterpret_cast<float*>(buffers[i]); };
-  for (auto _ : state) {
-    plain_loop(floats(0), floats(1), floats(2), size / sizeof(float));
-    benchmark::ClobberMemory();
+// The speed of reduce() as a share of `limit`'s: the median over pairs of batches, one right after the other.
+double share(Kernel* limit, const ReduceArgs& args, int pairs) {
+  int calls = 1;
+  while (run_us(limit, args, calls) < kBatchUs) calls *= 2;
+  std::vector<double> shares;
+  for (int i = 0; i < pairs; ++i) {
+    const double limit_us = run_us(limit, args, calls);
+    shares.push_back(limit_us / run_us(reduce, args, calls));
   }
-  count_bytes(state, size);
+  const auto median = shares.begin() + pairs / 2;
+  std::nth_element(shares.begin(), median, shares.end());
+  return *median;
 }
 
-template <Datatype datatype, ReduceOp op, Store store>
-void BM_reduce(benchmark::State& state) {
-  const auto size = static_cast<size_t>(state.range(0));
-  const auto sources = static_cast<size_t>(state.range(1));
-  const auto destinations = static_cast<size_t>(state.range(2));
-  const Buffers from(sources, size);
-  const Buffers to(destinations, size);
-  const ReduceArgs args{.datatype = datatype,
-                        .op = op,
-                        .sources = from.all_const(),
-                        .destinations = to.all(),
-                        .count = size / size_of(datatype),
-                        .divisor = op == TUTTI_AVG ? 3u : 0u,
-                        .store = store};
-  for (auto _ : state) {
-    reduce(args);
-    benchmark::ClobberMemory();
-  }
-  count_bytes(state, size);
-  state.SetLabel(kernel_target());
-}
-
-template <Store store>
-void BM_copy(benchmark::State& state) {
-  const auto size = static_cast<size_t>(state.range(0));
-  const Buffers buffers(2, size);
-  for (auto _ : state) {
-    copy(buffers[0], buffers[1], size, store);
-    benchmark::ClobberMemory();
-  }
-  count_bytes(state, size);
-}
-
-constexpr int64_t kLargest = 256 << 20;
-
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->Args({8, 2, 1});
-  for (int64_t size = 16; size <= kLargest; size *= 4) benchmark->Args({size, 2, 1});
-}
-
-// A block in the level-2 cache and one in memory.
-void shapes(benchmark::internal::Benchmark* benchmark) {
-  for (const int64_t size : {64 << 10, 64 << 20}) {
-    for (const int64_t sources : {2, 4, 8}) {
-      for (const int64_t destinations : {1, 2, 8}) benchmark->Args({size, sources, destinations});
+class Table {
+ public:
+  Table(const char* title, Kernel* limit, const Memory& memory) : limit_(limit), memory_(memory) {
+    fmt::print("\n{}\n\n{:20}", title, "");
+    for (const Shape& shape : kShapes) fmt::print("|{:>14} -> {:<10}", shape.sources, shape.destinations);
+    fmt::print("\n{:<12}{:<8}", "type", "op");
+    for (size_t i = 0; i < std::size(kShapes); ++i) {
+      fmt::print("|");
+      for (const Size& size : kSizes) fmt::print("{:>6} ", size.name);
     }
+    fmt::print("\n");
+  }
+
+  void row(Datatype datatype, const Operation& operation) const {
+    fmt::print("{:<11} {:<7} ", name_of(datatype), operation.name);
+    for (const Shape& shape : kShapes) {
+      fmt::print("|");
+      for (const Size& size : kSizes) {
+        const double seen = cell(datatype, operation, shape, size);
+        fmt::print("{:>6.2f}{}", seen, seen < kEnough - 0.005 ? '*' : ' ');
+        fflush(stdout);
+      }
+    }
+    fmt::print("\n");
+  }
+
+ private:
+  double cell(Datatype datatype, const Operation& operation, const Shape& shape, const Size& size) const {
+    const auto sources = memory_.buffers(0, shape.sources, size.bytes);
+    const auto destinations = memory_.buffers(shape.sources, shape.destinations, size.bytes);
+    const std::vector<const std::byte*> const_sources(sources.begin(), sources.end());
+    return share(limit_,
+                 {.datatype = datatype,
+                  .op = operation.op,
+                  .sources = const_sources,
+                  .destinations = destinations,
+                  .count = size.bytes / size_of(datatype),
+                  .divisor = operation.divisor,
+                  .store = size.store},
+                 size.pairs);
+  }
+
+  Kernel* limit_;
+  const Memory& memory_;
+};
+
+// The types that are combined in float32.
+bool is_narrow(Datatype datatype) { return !is_integer(datatype) && size_of(datatype) <= 2; }
+
+void run(std::span<const Datatype> datatypes) {
+  fmt::print("{}; sources -> destinations, bytes of each; * is below {}\n", kernel_target(), kEnough);
+  const Memory memory;
+  const Table moving("Speed as a share of loading and storing:", move, memory);
+  for (const Datatype datatype : datatypes) {
+    for (const Operation& operation : kOperations) moving.row(datatype, operation);
+  }
+  if (std::none_of(datatypes.begin(), datatypes.end(), is_narrow)) return;
+  const Table converting("Speed as a share of loading, converting to float32 and back, and storing:", convert, memory);
+  for (const Datatype datatype : datatypes) {
+    if (!is_narrow(datatype)) continue;
+    for (const Operation& operation : kOperations) converting.row(datatype, operation);
   }
 }
-
-void block_in_cache(benchmark::internal::Benchmark* benchmark) { benchmark->Args({64, 2, 1})->Args({64 << 10, 2, 1}); }
-
-BENCHMARK(BM_copy<Store::kCached>)->Apply(sizes);
-BENCHMARK(BM_copy<Store::kStreaming>)->Apply(sizes);
-BENCHMARK(BM_plain)->Apply(sizes);
-BENCHMARK(BM_reduce<TUTTI_FLOAT32, TUTTI_SUM, Store::kCached>)->Apply(sizes)->Apply(shapes);
-BENCHMARK(BM_reduce<TUTTI_FLOAT32, TUTTI_SUM, Store::kStreaming>)->Apply(sizes)->Apply(shapes);
-
-#define TUTTI_BENCH_TYPE(type)                                                   \
-  BENCHMARK(BM_reduce<type, TUTTI_SUM, Store::kCached>)->Apply(block_in_cache);  \
-  BENCHMARK(BM_reduce<type, TUTTI_PROD, Store::kCached>)->Apply(block_in_cache); \
-  BENCHMARK(BM_reduce<type, TUTTI_MAX, Store::kCached>)->Apply(block_in_cache);  \
-  BENCHMARK(BM_reduce<type, TUTTI_AVG, Store::kCached>)->Apply(block_in_cache)
-
-TUTTI_BENCH_TYPE(TUTTI_INT8);
-TUTTI_BENCH_TYPE(TUTTI_UINT8);
-TUTTI_BENCH_TYPE(TUTTI_INT32);
-TUTTI_BENCH_TYPE(TUTTI_UINT32);
-TUTTI_BENCH_TYPE(TUTTI_INT64);
-TUTTI_BENCH_TYPE(TUTTI_UINT64);
-TUTTI_BENCH_TYPE(TUTTI_FLOAT16);
-TUTTI_BENCH_TYPE(TUTTI_BFLOAT16);
-TUTTI_BENCH_TYPE(TUTTI_FLOAT8_E4M3);
-TUTTI_BENCH_TYPE(TUTTI_FLOAT8_E5M2);
-TUTTI_BENCH_TYPE(TUTTI_FLOAT32);
-TUTTI_BENCH_TYPE(TUTTI_FLOAT64);
 
 }  // namespace
 }  // namespace tutti
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  const std::vector<std::string_view> names(argv + 1, argv + argc);
+  std::vector<tutti::Datatype> datatypes;
+  for (const tutti::Datatype datatype : tutti::kDatatypes) {
+    const bool named = std::find(names.begin(), names.end(), tutti::name_of(datatype)) != names.end();
+    if (names.empty() || named) datatypes.push_back(datatype);
+  }
+  tutti::run(datatypes);
+}

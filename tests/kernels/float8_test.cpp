@@ -68,30 +68,46 @@ void check_every_load(Format format) {
   }
 }
 
-template <class Element>
-void check_stores(Format format) {
-  size_t wrong = 0;
-  const auto check = [&](float number) {
-    wrong += Element::store(number) != format.nearest(number);
-    wrong += Element::store(-number) != format.nearest(-number);
+// Around every value and every middle between two, and everywhere else.
+std::vector<float> numbers_to_round(Format format) {
+  std::vector<float> numbers;
+  const auto add = [&](float number) {
+    numbers.push_back(number);
+    numbers.push_back(-number);
   };
-  for (uint32_t stored = 0; stored < 65536; ++stored) check(ops::Bfloat16::load(static_cast<uint16_t>(stored)));
+  for (uint32_t stored = 0; stored < 65536; ++stored) add(ops::Bfloat16::load(static_cast<uint16_t>(stored)));
   // The last interval ends at the largest value's successor, had the format one.
   for (int magnitude = 0; magnitude <= format.largest; ++magnitude) {
     const auto exact = static_cast<float>(format.value(magnitude));
     const auto middle = static_cast<float>((format.value(magnitude) + format.value(magnitude + 1)) / 2);
     for (const float number : {exact, middle}) {
-      check(number);
-      check(std::nextafterf(number, 0));
-      check(std::nextafterf(number, INFINITY));
+      add(number);
+      add(std::nextafterf(number, 0));
+      add(std::nextafterf(number, INFINITY));
     }
   }
   std::mt19937 random(1);
-  for (int i = 0; i < 20'000; ++i) check(ops::bits_as<float>(static_cast<uint32_t>(random())));
-  for (const float number : {std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) {
-    check(number);
+  for (int i = 0; i < 20'000; ++i) add(ops::bits_as<float>(static_cast<uint32_t>(random())));
+  for (const float number : {std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min()}) add(number);
+  return numbers;
+}
+
+template <class Element>
+void check_stores(Datatype datatype, Format format) {
+  const std::vector<float> numbers = numbers_to_round(format);
+  std::vector<uint8_t> nearest;
+  size_t wrong = 0;
+  for (const float number : numbers) {
+    nearest.push_back(format.nearest(number));
+    wrong += Element::store(number) != nearest.back();
   }
   CHECK(wrong == 0);
+  for_each_target([&] {
+    std::vector<uint8_t> narrowed(numbers.size());
+    narrow(datatype, reinterpret_cast<std::byte*>(narrowed.data()), numbers.data(), numbers.size());
+    INFO(name_of(datatype) << " on " << kernel_target());
+    CHECK((narrowed == nearest));
+  });
 }
 
 TEST_CASE("every 8-bit float widens to its value and rounds back to itself") {
@@ -100,8 +116,8 @@ TEST_CASE("every 8-bit float widens to its value and rounds back to itself") {
 }
 
 TEST_CASE("float32 rounds to the nearest 8-bit float, ties to even, and saturates") {
-  check_stores<ops::Float8E4m3>(kE4m3);
-  check_stores<ops::Float8E5m2>(kE5m2);
+  check_stores<ops::Float8E4m3>(TUTTI_FLOAT8_E4M3, kE4m3);
+  check_stores<ops::Float8E5m2>(TUTTI_FLOAT8_E5M2, kE5m2);
 }
 
 std::vector<uint8_t> reduce_bytes(const ReduceArgs& shape, const std::vector<std::vector<uint8_t>>& inputs) {

@@ -3,7 +3,7 @@
 declare -rA packages_for=(
   [build]="g++ cmake ninja-build ccache pkg-config libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
            libssl-dev libhwloc-dev libhwy-dev libpmix-dev"
-  [test]="catch2 libbenchmark-dev python3 openmpi-bin libopenmpi-dev mpich
+  [test]="catch2 python3 openmpi-bin libopenmpi-dev mpich
          slurmctld slurmd slurm-client iproute2"
   [asan]=""
   [tsan]="util-linux"
