@@ -6,4 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+# Its headers alone: kernels/instruction_set.h says why.
+pkg_check_modules(hwy REQUIRED libhwy)
+add_library(tutti_highway INTERFACE)
+target_include_directories(tutti_highway SYSTEM INTERFACE ${hwy_INCLUDE_DIRS})

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/instruction_set.h"
 #include "kernels/kernels.h"
 #include "kernels/partial.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/copy.cpp"
 #include <hwy/foreach_target.h>
@@ -46,9 +46,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(stream_lines);
-HWY_EXPORT(target_name);
-
 void copy(std::byte* to, const std::byte* from, size_t size_bytes, Store store) {
   if (size_bytes == 0) return;
   if (store == Store::kCached) {
@@ -57,11 +54,11 @@ void copy(std::byte* to, const std::byte* from, size_t size_bytes, Store store) 
   }
   const size_t head = std::min(-reinterpret_cast<uintptr_t>(to) % kCacheLine, size_bytes);
   memcpy(to, from, head);
-  const size_t lines = HWY_DYNAMIC_DISPATCH(stream_lines)(to + head, from + head, size_bytes - head);
+  const size_t lines = TUTTI_KERNEL(stream_lines)(to + head, from + head, size_bytes - head);
   memcpy(to + head + lines, from + head + lines, size_bytes - head - lines);
 }
 
-const char* kernel_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+const char* kernel_target() { return TUTTI_KERNEL(target_name)(); }
 
 }  // namespace tutti
 #endif

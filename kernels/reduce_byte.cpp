@@ -1,6 +1,6 @@
 // The reductions of 8-bit integers, and of the bits of all integers, for every instruction set.
+#include "kernels/instruction_set.h"
 #include "kernels/reduce_types.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/reduce_byte.cpp"
 #include <hwy/foreach_target.h>
@@ -20,13 +20,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(reduce_int8);
-HWY_EXPORT(reduce_uint8);
-HWY_EXPORT(reduce_bits);
-
-void reduce_int8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_int8)(args); }
-void reduce_uint8(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_uint8)(args); }
-void reduce_bits(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_bits)(args); }
+void reduce_int8(const ReduceArgs& args) { TUTTI_KERNEL(reduce_int8)(args); }
+void reduce_uint8(const ReduceArgs& args) { TUTTI_KERNEL(reduce_uint8)(args); }
+void reduce_bits(const ReduceArgs& args) { TUTTI_KERNEL(reduce_bits)(args); }
 
 }  // namespace tutti
 #endif

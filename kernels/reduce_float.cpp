@@ -1,6 +1,6 @@
 // The reductions of 32-bit and 64-bit floats, for every instruction set.
+#include "kernels/instruction_set.h"
 #include "kernels/reduce_types.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/reduce_float.cpp"
 #include <hwy/foreach_target.h>
@@ -19,11 +19,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(reduce_float32);
-HWY_EXPORT(reduce_float64);
-
-void reduce_float32(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_float32)(args); }
-void reduce_float64(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_float64)(args); }
+void reduce_float32(const ReduceArgs& args) { TUTTI_KERNEL(reduce_float32)(args); }
+void reduce_float64(const ReduceArgs& args) { TUTTI_KERNEL(reduce_float64)(args); }
 
 }  // namespace tutti
 #endif

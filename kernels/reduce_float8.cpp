@@ -1,6 +1,6 @@
 // The reductions of 8-bit floats, for every instruction set.
+#include "kernels/instruction_set.h"
 #include "kernels/reduce_types.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/reduce_float8.cpp"
 #include <hwy/foreach_target.h>
@@ -19,11 +19,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(reduce_float8_e4m3);
-HWY_EXPORT(reduce_float8_e5m2);
-
-void reduce_float8_e4m3(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_float8_e4m3)(args); }
-void reduce_float8_e5m2(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_float8_e5m2)(args); }
+void reduce_float8_e4m3(const ReduceArgs& args) { TUTTI_KERNEL(reduce_float8_e4m3)(args); }
+void reduce_float8_e5m2(const ReduceArgs& args) { TUTTI_KERNEL(reduce_float8_e5m2)(args); }
 
 }  // namespace tutti
 #endif

@@ -1,6 +1,6 @@
 // The reductions of 16-bit floats, for every instruction set.
+#include "kernels/instruction_set.h"
 #include "kernels/reduce_types.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/reduce_half.cpp"
 #include <hwy/foreach_target.h>
@@ -19,11 +19,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(reduce_float16);
-HWY_EXPORT(reduce_bfloat16);
-
-void reduce_float16(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_float16)(args); }
-void reduce_bfloat16(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_bfloat16)(args); }
+void reduce_float16(const ReduceArgs& args) { TUTTI_KERNEL(reduce_float16)(args); }
+void reduce_bfloat16(const ReduceArgs& args) { TUTTI_KERNEL(reduce_bfloat16)(args); }
 
 }  // namespace tutti
 #endif

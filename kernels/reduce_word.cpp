@@ -1,6 +1,6 @@
 // The reductions of 32-bit and 64-bit integers, for every instruction set.
+#include "kernels/instruction_set.h"
 #include "kernels/reduce_types.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/reduce_word.cpp"
 #include <hwy/foreach_target.h>
@@ -21,15 +21,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(reduce_int32);
-HWY_EXPORT(reduce_uint32);
-HWY_EXPORT(reduce_int64);
-HWY_EXPORT(reduce_uint64);
-
-void reduce_int32(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_int32)(args); }
-void reduce_uint32(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_uint32)(args); }
-void reduce_int64(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_int64)(args); }
-void reduce_uint64(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(reduce_uint64)(args); }
+void reduce_int32(const ReduceArgs& args) { TUTTI_KERNEL(reduce_int32)(args); }
+void reduce_uint32(const ReduceArgs& args) { TUTTI_KERNEL(reduce_uint32)(args); }
+void reduce_int64(const ReduceArgs& args) { TUTTI_KERNEL(reduce_int64)(args); }
+void reduce_uint64(const ReduceArgs& args) { TUTTI_KERNEL(reduce_uint64)(args); }
 
 }  // namespace tutti
 #endif

@@ -1,7 +1,7 @@
 // widen() and narrow(): 8- and 16-bit floats as float32 and back.
+#include "kernels/instruction_set.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
-#include "kernels/simd_targets.h"
 
 #define HWY_TARGET_INCLUDE "kernels/widen.cpp"
 #include <hwy/foreach_target.h>
@@ -115,15 +115,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(widen);
-HWY_EXPORT(narrow);
-
 void widen(Datatype datatype, float* to, const std::byte* from, uint64_t count) {
-  HWY_DYNAMIC_DISPATCH(widen)(datatype, to, from, count);
+  TUTTI_KERNEL(widen)(datatype, to, from, count);
 }
 
 void narrow(Datatype datatype, std::byte* to, const float* from, uint64_t count) {
-  HWY_DYNAMIC_DISPATCH(narrow)(datatype, to, from, count);
+  TUTTI_KERNEL(narrow)(datatype, to, from, count);
 }
 
 }  // namespace tutti

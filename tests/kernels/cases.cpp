@@ -4,10 +4,8 @@
 
 #include <cstring>
 
+#include "kernels/instruction_set.h"
 #include "kernels/ops.h"
-#include "kernels/simd_targets.h"
-
-#include <hwy/highway.h>
 
 namespace tutti {
 namespace {
@@ -26,13 +24,12 @@ void put(std::span<std::byte> bytes, const std::function<T()>& next) {
 }  // namespace
 
 void for_each_target(const std::function<void()>& body) {
-  for (int64_t targets = hwy::SupportedTargets() & HWY_TARGETS; targets != 0; targets &= targets - 1) {
-    hwy::SetSupportedTargetsForTest(targets & -targets);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  const InstructionSet best = instruction_set_in_use();
+  for (const InstructionSet set : instruction_sets()) {
+    use_instruction_set(set);
     body();
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
+  use_instruction_set(best);
 }
 
 GuardedBuffer::GuardedBuffer(size_t size, size_t misalignment)
