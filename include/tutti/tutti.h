@@ -200,7 +200,8 @@ TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
 TUTTI_API tutti_status_t tutti_comm_finalize(tutti_comm_t* comm);
 
 /* Finalizes if that was not done, then frees everything but requests that were not waited for; `comm` is invalid
- * afterwards whatever is returned. NULL is allowed. Blocks like tutti_comm_finalize(): ranks that share several
+ * afterwards whatever is returned. NULL is allowed. What was registered by it is deregistered: no call on another
+ * communicator may be using that. Blocks like tutti_comm_finalize(): ranks that share several
  * communicators destroy them in one order. The requests are complete then, with an error if their calls could not
  * finish; tutti_wait() and tutti_test() still take and free them, and keep the sentence of an error for
  * tutti_last_error(NULL). */
@@ -228,19 +229,23 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
  * on any communicator, then save the same copies. It keeps its address and what it holds: the whole pages in it move
  * onto shared memory in place, and of a first or last page that is not whole the call copies its part. Other ranks need
  * not do it. Until tutti_comm_deregister()
- *   - it must not be freed, unmapped or mapped anew; calls that notice it take it as ordinary memory, with a warning;
+ *   - it must not be freed, unmapped or mapped anew. Calls look for it in one place of a buffer: those that notice take
+ *     it as ordinary memory, with a warning; where they do not (memory that was freed in part, inputs that happen to be
+ *     equal) results are wrong;
  *   - a forked child does not have it: touching it ends the child;
- *   - MADV_DONTNEED does not zero it, and devices that had its pages pinned do not see it.
- * What lies inside registered memory or that of tutti_mem_alloc() may be registered again. No thread may write to it
- * while this function or tutti_comm_deregister() runs, which may each take as much memory again. The caller owns
- * *handle; tutti_comm_destroy() deregisters what is left. Does not block for other ranks. Errors:
+ *   - MADV_DONTNEED does not zero it, and devices that had its pages pinned do not see it. It is not locked (mlock),
+ *     and has lost what else was advised (madvise) or set for its pages, for good.
+ * Each registration takes a file descriptor. What lies inside registered memory or that of tutti_mem_alloc() may be
+ * registered again, and then stays as it is until both are deregistered. No thread may write to it while this function
+ * or tutti_comm_deregister() runs, which may each take as much memory again; threads may read it, and fork. The caller
+ * owns *handle; tutti_comm_destroy() deregisters what is left. Does not block for other ranks. Errors:
  * TUTTI_INVALID_ARGUMENT for memory of another kind (a file's, shared, read-only), TUTTI_INVALID_USAGE when only a part
  * is registered already, TUTTI_SYSTEM_ERROR when memory is short; nothing has changed then. */
 TUTTI_API tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size_bytes, void** handle);
 
 /* Makes it ordinary memory again, at the same address, which holds what it holds; NULL is allowed. No call may be using
- * it. Errors: TUTTI_INVALID_USAGE when it was freed meanwhile, TUTTI_SYSTEM_ERROR when memory is short; it is no longer
- * registered all the same. */
+ * it. Errors: TUTTI_INVALID_USAGE when it was freed meanwhile: it is no longer registered all the same;
+ * TUTTI_SYSTEM_ERROR when memory is short: it still is, and this may be called again. */
 TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle);
 
 /* ---- Collectives -------------------------------------------------------------------------------------------- */

@@ -13,11 +13,20 @@ void Mapping::unmap() {
   memory_ = {};
 }
 
-Result<Mapping> Mapping::create(int fd, size_t size_bytes) {
+Result<Mapping> Mapping::create(int fd, size_t size_bytes, size_t offset) {
+  return map(size_bytes, MAP_SHARED, fd, offset);
+}
+
+Result<Mapping> Mapping::create_private(size_t size_bytes) {
+  return map(size_bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+Result<Mapping> Mapping::map(size_t size_bytes, int flags, int fd, size_t offset) {
   if (size_bytes == 0) return Mapping();
-  void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
-    return memory_error(errno, fmt::format("cannot map {} bytes of shared memory", size_bytes));
+    std::string_view kind = fd < 0 ? "" : "shared ";
+    return memory_error(errno, fmt::format("cannot map {} bytes of {}memory", size_bytes, kind));
   }
   return Mapping({static_cast<std::byte*>(address), size_bytes});
 }

@@ -52,13 +52,18 @@ class Mapping {
   }
   ~Mapping() { unmap(); }
 
-  // Maps `size_bytes` of `fd` from its start.
-  static Result<Mapping> create(int fd, size_t size_bytes);
+  // Maps `size_bytes` of `fd`, shared, from `offset` on, which is one of a page.
+  static Result<Mapping> create(int fd, size_t size_bytes, size_t offset = 0);
+  // Private memory of no file.
+  static Result<Mapping> create_private(size_t size_bytes);
 
   std::span<std::byte> bytes() const { return memory_; }
+  // The caller unmaps it.
+  std::span<std::byte> release() { return std::exchange(memory_, {}); }
 
  private:
   explicit Mapping(std::span<std::byte> memory) : memory_(memory) {}
+  static Result<Mapping> map(size_t size_bytes, int flags, int fd, size_t offset);
   void unmap();
 
   std::span<std::byte> memory_;

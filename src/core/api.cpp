@@ -265,10 +265,10 @@ tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle) {
                    "deregistered already",
                    handle);
     }
-    uint64_t key = *found;
-    comm->registrations.erase(found);
     auto context = TUTTI_TRY(ProcessContext::shared());
-    return context->memory.remove(key).within("tutti_comm_deregister");
+    Status removed = context->memory.remove(*found);
+    if (removed.code() != Code::kSystem) comm->registrations.erase(found);
+    return std::move(removed).within("tutti_comm_deregister");
   });
 }
 

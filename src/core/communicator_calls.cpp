@@ -20,6 +20,37 @@ void copy_block(const CallArguments& arguments, const Geometry& geometry, const 
   copy(arguments.output + to, arguments.input + from, geometry.input_bytes - from, Store::kCached);
 }
 
+// The first block with elements, but for block `but`.
+Touched first_block(const Blocks& blocks, uint64_t element_bytes, int nranks, int but = -1) {
+  for (int i = 0; i < nranks; ++i) {
+    if (i == but || blocks.counts[i] == 0) continue;
+    uint64_t begin = blocks.displacements[i] * element_bytes;
+    return {.begin = begin, .end = begin + blocks.counts[i] * element_bytes};
+  }
+  return {.end = 0};
+}
+
+// What a call reads of this rank's input: gaps between blocks are the caller's, whose threads may write there.
+Touched read_part(const CallArguments& arguments, const Geometry& geometry, int rank, int nranks) {
+  if (geometry.input.counts != nullptr) return first_block(geometry.input, size_of(arguments.datatype), nranks);
+  return {.near = geometry.input_bytes / nranks * rank};
+}
+
+// What it stores into this rank's output. Where others may read that output, all it does is read.
+Touched stored_part(const CallArguments& arguments, const Geometry& geometry, int rank, int nranks) {
+  bool sends_only = rank == arguments.root && (arguments.collective == TUTTI_BROADCAST ||
+                                               (arguments.collective == TUTTI_SCATTER && geometry.in_place));
+  if (sends_only) return {};
+  if (geometry.output.counts != nullptr) {
+    Touched stored = first_block(geometry.output, size_of(arguments.datatype), nranks, geometry.in_place ? rank : -1);
+    stored.use = Use::kWrite;
+    return stored;
+  }
+  // In place, this rank's own block stays as it is.
+  int block = geometry.in_place && arguments.collective != TUTTI_ALL_REDUCE ? (rank + 1) % nranks : rank;
+  return {.use = Use::kWrite, .near = geometry.output_bytes / nranks * block};
+}
+
 }  // namespace
 
 // Puts in place of the number of an operation of the program what kind it is.
@@ -99,13 +130,12 @@ Status Communicator::find_windows() {
   call_.input_window = call_.output_window = {};
   edges_.reset();
   constexpr uint64_t kLeast = 1024;  // less is copied in the time that finding windows takes
-  if (call_.size_bytes < kLeast) return {};
+  if (call_.size_bytes < kLeast || !links_->has_mapped_peers()) return {};
+  const CallArguments& arguments = active_->arguments;
   const Geometry& geometry = active_->geometry;
-  auto shared = [&](const std::byte* data, uint64_t size_bytes, Use use) {
-    return context_->memory.find(data, size_bytes, use, size_bytes / nranks_ * rank_);  // in this rank's part
-  };
-  auto input = shared(call_.input, geometry.input_bytes, Use::kRead);
-  auto output = shared(call_.output, geometry.output_bytes, Use::kWrite);
+  auto input = context_->memory.find(call_.input, geometry.input_bytes, read_part(arguments, geometry, rank_, nranks_));
+  auto output =
+      context_->memory.find(call_.output, geometry.output_bytes, stored_part(arguments, geometry, rank_, nranks_));
   // The edges of an output with gaps would bring back what was in the gaps.
   if (output && output->has_edges() && geometry.output.counts != nullptr) output.reset();
   // What is one block for the caller is one for the executor.

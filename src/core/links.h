@@ -57,6 +57,7 @@ class Links {
   // Where `region` is for peers that can map it: shares it with all that are connected. None when no peer can map
   // memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
+  bool has_mapped_peers() const { return mapped_peers_ > 0; }
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
 

@@ -28,19 +28,25 @@ Status check_fits(uint64_t size_bytes) {
 // Copying the edges of less takes about as long as the call.
 constexpr uint64_t kLeastWithEdges = 16 * 1024;
 
+enum class Look : uint8_t { kSame, kOther, kNowhere };
+
 // Whether what is stored at one of the two addresses is seen at the other.
-bool is_there(const SharedBuffer& buffer, const std::byte* data, Use use, uint64_t look_at) {
+Look look_at(const SharedBuffer& buffer, const std::byte* data, const Touched& touched) {
   constexpr uint64_t kLine = 64;
-  uint64_t last = buffer.size_bytes - buffer.tail_bytes;
-  uint64_t compared = std::min(kLine, last - buffer.head_bytes);
-  look_at = std::clamp(look_at, buffer.head_bytes, last - compared);
-  if (use == Use::kRead) return std::memcmp(data + look_at, buffer.data + look_at, compared) == 0;
-  auto* byte = const_cast<volatile std::byte*>(data + look_at);
+  uint64_t begin = std::max(touched.begin, buffer.head_bytes);
+  uint64_t end = std::min(touched.end, buffer.size_bytes - buffer.tail_bytes);
+  if (begin >= end) return Look::kNowhere;
+  uint64_t compared = std::min(kLine, end - begin);
+  uint64_t at = std::clamp(touched.near, begin, end - compared);
+  if (touched.use == Use::kRead) {
+    return std::memcmp(data + at, buffer.data + at, compared) == 0 ? Look::kSame : Look::kOther;
+  }
+  auto* byte = const_cast<volatile std::byte*>(data + at);
   std::byte before = *byte;
   *byte = ~before;
-  bool is_seen = *const_cast<const volatile std::byte*>(buffer.data + look_at) == ~before;
+  bool is_seen = *const_cast<const volatile std::byte*>(buffer.data + at) == ~before;
   *byte = before;
-  return is_seen;
+  return is_seen ? Look::kSame : Look::kOther;
 }
 
 }  // namespace
@@ -68,6 +74,7 @@ Result<void*> MemoryRegistry::allocate(size_t size_bytes) {
   allocation->data = allocation->range.data();
   void* address = allocation->data;
   std::unique_lock lock(mutex_);
+  drop_all_in(allocation->range);  // the kernel would not have given it while that was there
   insert(std::move(allocation));
   return address;
 }
@@ -87,7 +94,7 @@ Result<uint64_t> MemoryRegistry::add(std::span<std::byte> range) {
   std::lock_guard registering(registering_);
   {
     std::unique_lock lock(mutex_);
-    drop_freed(range);
+    TUTTI_TRY(drop_freed(range));
     if (auto holder = holder_of(range.data(), range.size())) {
       ++holder->times;
       return holder->key;
@@ -114,24 +121,35 @@ Result<uint64_t> MemoryRegistry::add(std::span<std::byte> range) {
 
 Status MemoryRegistry::remove(uint64_t key) {
   std::lock_guard registering(registering_);
+  auto find_key = [&] {
+    auto is_it = [key](const auto& each) { return each.second->key == key; };
+    return std::find_if(allocations_.begin(), allocations_.end(), is_it);
+  };
   std::shared_ptr<Allocation> last;
   {
     std::unique_lock lock(mutex_);
-    auto found = std::find_if(allocations_.begin(), allocations_.end(), [key](auto& each) {
-      return each.second->key == key;
-    });
-    if (found == allocations_.end()) return {};  // of tutti_mem_alloc(), and freed
-    if (--found->second->times > 0) return {};
-    last = take(found);
+    auto found = find_key();
+    if (found == allocations_.end()) return {};  // freed meanwhile
+    if (found->second->times > 1 || !found->second->is_registered) {
+      --found->second->times;
+      return {};
+    }
+    last = found->second;
   }
-  return last->is_registered ? move_back(last->memory) : Status();
+  Status moved = move_back(last->memory);
+  if (moved.code() == Code::kSystem) return moved;
+  std::unique_lock lock(mutex_);
+  if (auto found = find_key(); found != allocations_.end()) take(found);
+  return moved;
 }
 
-std::optional<SharedBuffer> MemoryRegistry::find(const std::byte* data, uint64_t size_bytes, Use use,
-                                                 uint64_t look_at) {
+std::optional<SharedBuffer> MemoryRegistry::find(const std::byte* data, uint64_t size_bytes, const Touched& touched) {
   if (size_bytes == 0 || count_.load(std::memory_order_acquire) == 0) return std::nullopt;
   auto buffer = lookup(data, size_bytes);
-  if (!buffer || buffer->data == data || is_there(*buffer, data, use, look_at)) return buffer;
+  if (!buffer || buffer->data == data) return buffer;
+  Look look = look_at(*buffer, data, touched);
+  if (look == Look::kSame) return buffer;
+  if (look == Look::kNowhere) return std::nullopt;
   log_warn("the memory at {} was freed or mapped anew while it was registered, and is used as ordinary memory; "
            "deregister it before that", static_cast<const void*>(data));
   disown(buffer->region.key);
@@ -181,13 +199,24 @@ MemoryRegistry::Allocations::iterator MemoryRegistry::first_in(std::span<const s
 }
 
 // Whoever registers memory anew that he has freed meanwhile has other memory there.
-void MemoryRegistry::drop_freed(std::span<const std::byte> range) {
+Status MemoryRegistry::drop_freed(std::span<const std::byte> range) {
   for (auto found = first_in(range); found != allocations_.end();) {
     bool overlaps = found->first < address_of(range.data()) + range.size();
-    if (!overlaps) return;
+    if (!overlaps) break;
     auto next = std::next(found);
-    if (found->second->is_registered && !check_is_there(found->second->memory).ok()) take(found);
+    Status is_there = found->second->is_registered ? check_is_there(found->second->memory) : Status();
+    if (is_there.code() == Code::kSystem) return is_there;
+    if (!is_there.ok()) take(found);
     found = next;
+  }
+  return {};
+}
+
+void MemoryRegistry::drop_all_in(std::span<const std::byte> range) {
+  for (auto found = first_in(range); found != allocations_.end(); found = first_in(range)) {
+    log_warn("the memory at {} was freed while it was registered; deregister it before that",
+             static_cast<const void*>(found->second->range.data()));
+    take(found);
   }
 }
 

@@ -41,8 +41,14 @@ struct SharedBuffer {
   void copy_edges_out(std::byte* to) const;
 };
 
-// What a call does with a buffer.
+// What a call surely does with a buffer: it reads, or stores into, all of [begin, end) in it.
 enum class Use : uint8_t { kRead, kWrite };
+struct Touched {
+  Use use = Use::kRead;
+  uint64_t begin = 0;
+  uint64_t end = UINT64_MAX;   // cut to the buffer
+  uint64_t near = 0;           // what this rank's caches have, or will need
+};
 
 class MemoryRegistry {
  public:
@@ -55,15 +61,15 @@ class MemoryRegistry {
   // result is the key. No other thread may write to the range meanwhile. Errors: it overlaps a region in part; as
   // move_onto_memfd().
   Result<uint64_t> add(std::span<std::byte> range);
-  // Takes one add() back; with the last one the memory is ordinary again. Tells the listeners as free() does. Errors:
-  // as move_back(), and then the region is gone nevertheless.
+  // Takes one add() back; with the last one the memory is ordinary again, and the listeners are told as by free().
+  // Errors: as move_back(); with kSystem it can be tried again, else the region is gone.
   Status remove(uint64_t key);
 
   // The region that holds all of [data, data + size_bytes), if there is one; none for an empty buffer, or a small one
-  // whose edges would have to be copied. What was registered is looked at near `look_at`, an offset that the call will
-  // touch anyhow: if the caller has freed it and got other memory at that address, this is found out (surely when the
-  // buffer is written) and the region no longer found.
-  std::optional<SharedBuffer> find(const std::byte* data, uint64_t size_bytes, Use use, uint64_t look_at = 0);
+  // whose edges would have to be copied. What was registered is looked at in one place of what the call touches: if the
+  // caller has freed that and got other memory at that address, this is found out (surely where it is stored into, and
+  // where it is read unless 64 bytes are equal) and the region no longer found.
+  std::optional<SharedBuffer> find(const std::byte* data, uint64_t size_bytes, const Touched& touched = {});
 
   // `forget` is called before a region goes, until remove_listener(). Listeners are told apart by `owner`.
   void add_listener(const void* owner, std::function<void(const MemoryRegion&)> forget);
@@ -88,7 +94,8 @@ class MemoryRegistry {
   void disown(uint64_t key);
   // The first that overlaps the range.
   Allocations::iterator first_in(std::span<const std::byte> range);
-  void drop_freed(std::span<const std::byte> range);
+  Status drop_freed(std::span<const std::byte> range);
+  void drop_all_in(std::span<const std::byte> range);
   void insert(std::shared_ptr<Allocation> allocation);
   std::shared_ptr<Allocation> take(Allocations::iterator found);
 

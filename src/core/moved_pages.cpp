@@ -1,7 +1,5 @@
 #include "core/moved_pages.h"
 
-#include <fcntl.h>
-#include <linux/falloc.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -10,15 +8,14 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/arithmetic.h"
 #include "base/memory.h"
 
 namespace tutti {
 namespace {
-
-// So much is there twice while pages move back.
-constexpr size_t kPieceBytes = 16 * 1024 * 1024;
 
 // One line of /proc/self/maps.
 struct MemoryArea {
@@ -67,7 +64,7 @@ Status check_areas(std::span<const std::byte> pages, const std::function<bool(co
 
 bool is_ordinary(const MemoryArea& area) {
   bool has_name = !area.what.empty() && area.what != "[heap]" && !area.what.starts_with("[anon");
-  return area.access.starts_with("rw") && area.access.ends_with('p') && area.inode == 0 && !has_name;
+  return area.access == "rw-p" && area.inode == 0 && !has_name;
 }
 
 Status check_is_ordinary(std::span<const std::byte> pages) {
@@ -87,15 +84,15 @@ Status populate(std::span<std::byte> bytes) {
   return memory_error(errno, fmt::format("cannot take {} bytes of memory", bytes.size()));
 }
 
-// Puts another mapping where `pages` are. What they held is elsewhere by then.
-Status map_over(std::span<std::byte> pages, int flags, int fd, size_t offset) {
-  void* mapped = ::mmap(pages.data(), pages.size(), PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd,
-                        static_cast<off_t>(offset));
-  if (mapped != MAP_FAILED) return {};
-  Status failed = memory_error(errno, fmt::format("cannot map {} bytes", pages.size()));
+// Takes the place of `pages` for `copy`, which holds the same: whoever reads there meanwhile sees one or the other.
+Status put_over(std::span<std::byte> pages, Mapping copy) {
+  std::byte* from = copy.release().data();
+  if (::mremap(from, pages.size(), pages.size(), MREMAP_MAYMOVE | MREMAP_FIXED, pages.data()) != MAP_FAILED) return {};
+  Status failed = memory_error(errno, fmt::format("cannot move {} bytes of memory", pages.size()));
   unsigned char resident = 0;
   bool is_mapped = ::mincore(pages.data(), 1, &resident) == 0;
-  if (!is_mapped) end_without_memory();  // before Linux 6.12 the old mapping goes first
+  if (!is_mapped) end_without_memory();  // what was there goes first
+  ::munmap(from, pages.size());
   return failed;
 }
 
@@ -120,8 +117,11 @@ Result<MovedPages> move_onto_memfd(std::span<std::byte> range) {
   ::madvise(moved.mapping.bytes().data(), whole, MADV_DONTFORK);
   moved.offset = first - base;
   std::memcpy(moved.mapping.bytes().data() + moved.offset, moved.pages.data(), moved.pages.size());
-  TUTTI_TRY(map_over(moved.pages, MAP_SHARED | MAP_POPULATE, moved.fd.get(), moved.offset));
-  ::madvise(moved.pages.data(), moved.pages.size(), MADV_DONTFORK);
+  // Nobody may fork with them: it is made so before they are at the program's addresses.
+  Mapping pages = TUTTI_TRY(Mapping::create(moved.fd.get(), moved.pages.size(), moved.offset));
+  ::madvise(pages.bytes().data(), pages.bytes().size(), MADV_DONTFORK);
+  TUTTI_TRY(populate(pages.bytes()));
+  TUTTI_TRY(put_over(moved.pages, std::move(pages)));
   return moved;
 }
 
@@ -139,20 +139,13 @@ Status check_is_there(const MovedPages& moved) {
                is_right.message());
 }
 
-Status move_back(MovedPages& moved) {
+Status move_back(const MovedPages& moved) {
   if (moved.pages.empty()) return {};
   TUTTI_TRY(check_is_there(moved));
-  size_t size = moved.pages.size();
-  const std::byte* held = moved.mapping.bytes().data() + moved.offset;
-  TUTTI_TRY(map_over(moved.pages, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  for (size_t at = 0; at < size; at += kPieceBytes) {
-    size_t piece = std::min(kPieceBytes, size - at);
-    std::memcpy(moved.pages.data() + at, held + at, piece);
-    (void)::fallocate(moved.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      static_cast<off_t>(moved.offset + at), static_cast<off_t>(piece));
-  }
-  moved.pages = {};
-  return {};
+  Mapping pages = TUTTI_TRY(Mapping::create_private(moved.pages.size()));
+  TUTTI_TRY(populate(pages.bytes()));
+  std::memcpy(pages.bytes().data(), moved.mapping.bytes().data() + moved.offset, moved.pages.size());
+  return put_over(moved.pages, std::move(pages));
 }
 
 }  // namespace tutti

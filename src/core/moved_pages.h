@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 
 #include "base/fd.h"
 #include "base/status.h"
@@ -21,16 +20,16 @@ struct MovedPages {
   size_t offset = 0;           // of the same pages in the memfd
 };
 
-// Moves the pages of `range`, which hold what they held. No other thread may write there meanwhile. Without a whole
-// page in the range nothing is moved, and the result is empty.
+// Moves the pages of `range`, which hold what they held. No other thread may write there meanwhile; they may be read,
+// and the process may fork. Without a whole page in the range nothing is moved, and the result is empty.
 // Errors, nothing is changed: part of it is no private, writable memory without a file; memory is short.
 Result<MovedPages> move_onto_memfd(std::span<std::byte> range);
 
 // Errors: other memory lies at the program's addresses by now, or none.
 Status check_is_there(const MovedPages& moved);
 
-// Makes them private memory again, which holds what they hold. No other thread may write there meanwhile.
-// Errors, nothing is changed: other memory lies there by now; memory is short.
-Status move_back(MovedPages& moved);
+// Makes them private memory again, which holds what they hold. As before, no other thread may write there meanwhile.
+// Errors, nothing is changed: other memory lies there by now (kInvalidUsage); memory is short.
+Status move_back(const MovedPages& moved);
 
 }  // namespace tutti

@@ -99,7 +99,7 @@ Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
   message.size_bytes = send.transfer.size_bytes;
   message.chunk_bytes = send.transfer.offer;
   if (!peer.mapped()) return message;
-  if (auto shared = memory_.find(data, message.size_bytes, Use::kRead)) {
+  if (auto shared = memory_.find(data, message.size_bytes)) {
     message.payload = TUTTI_TRY(links_.share(shared->region, shared->data));
     shared->copy_edges_in(data);
     message.kind = MessageKind::kReference;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -311,6 +312,42 @@ TEST_CASE("a forked child does not have registered memory, and has it as its own
     std::memset(pages.data, 0, pages.bytes);
     return holds;
   }));
+  CHECK(pages.holds_pattern());
+}
+
+TEST_CASE("who reads memory, or forks, while it is registered and deregistered sees what it holds") {
+  Alone alone;
+  Pages pages(64);
+  std::atomic<bool> stops{false};
+  std::atomic<int> wrong{0}, forks{0};
+  std::thread reader([&] {
+    while (!stops) {
+      if (!pages.holds_pattern()) ++wrong;
+    }
+  });
+  std::thread parent([&] {
+    while (!stops) {
+      pid_t child = ::fork();
+      if (child == 0) {
+        unsigned char resident = 0;
+        for (size_t at = 0; at < pages.bytes; at += kPage) {
+          if (::mincore(pages.data + at, kPage, &resident) == 0) pages.data[at] = 0xee;
+        }
+        ::_exit(0);
+      }
+      ::waitpid(child, nullptr, 0);
+      ++forks;
+    }
+  });
+  for (int round = 0; round < 200 || forks < 20; ++round) {
+    void* handle = nullptr;
+    REQUIRE(tutti_comm_register(alone.comm, pages.data, pages.bytes, &handle) == TUTTI_SUCCESS);
+    REQUIRE(tutti_comm_deregister(alone.comm, handle) == TUTTI_SUCCESS);
+  }
+  stops = true;
+  reader.join();
+  parent.join();
+  CHECK(wrong == 0);
   CHECK(pages.holds_pattern());
 }
 

@@ -70,10 +70,10 @@ TEST_CASE("abandoned memory serves nobody else") {
     place = memory->data();
     memory->abandon();
     *memory->data() = std::byte{1};  // it may still be used until it ends
-    CHECK(registry.find(place, 1, Use::kRead));
+    CHECK(registry.find(place, 1));
   }
   CHECK(pool.idle_bytes() == 0);
-  CHECK(!registry.find(place, 1, Use::kRead));
+  CHECK(!registry.find(place, 1));
 }
 
 }  // namespace tutti::test
