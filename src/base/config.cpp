@@ -65,7 +65,7 @@ constexpr std::array kOptions = {
     Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
     Option{{"workers", "",
-            "threads of each rank for calls of 1 MiB or more within a host; automatic: 2 where there are enough "
+            "threads of each rank for calls of more than 512 KiB within a host; automatic: 2 where there are enough "
             "processors"},
            &Config::workers, 0, 64, {}, kAutomatic},
     Option{{"deterministic", "",

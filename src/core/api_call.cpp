@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/group.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/handles.h"
 #include "core/report.h"
 

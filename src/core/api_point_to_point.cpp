@@ -1,7 +1,7 @@
 // The C entry points of sends and receives.
 #include "core/api_call.h"
 #include "core/group.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/handles.h"
 
 using namespace tutti;

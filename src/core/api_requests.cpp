@@ -4,7 +4,7 @@
 
 #include "core/api_call.h"
 #include "core/group.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/handles.h"
 #include "core/process_context.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "core/guard.h"
+#include "base/guard.h"
 
 namespace tutti {
 namespace {
@@ -98,9 +98,7 @@ Communicator::Turn::~Turn() {
   if (!lock_) return;
   lock_.unlock();
   communicator_.after_turn();
-  if (communicator_.has_calls() && communicator_.engine_sleeps_.exchange(false, std::memory_order_seq_cst)) {
-    communicator_.context_->engine->ring();
-  }
+  communicator_.wake_engine();
 }
 
 Communicator::Turn Communicator::take_turn() {
@@ -129,11 +127,12 @@ bool Communicator::test(tutti_request& request) {
 void Communicator::drive(tutti_request& request) {
   Waiter waiter(wait_policy_);
   while (!request.done.load(std::memory_order_relaxed)) {
-    if (advance() != Advance::kBlocked) {
+    if (advance(Patience::kWaits) != Advance::kBlocked) {
       waiter.reset();
-    } else if (waiter.idle()) {
-      sleep();
+      continue;
     }
+    if (wait_policy_.spin_ns > 0) run_.watch();
+    if (waiter.idle()) sleep();
   }
 }
 
@@ -162,25 +161,25 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   return armed;
 }
 
-Advance Communicator::advance() noexcept {
+Advance Communicator::advance(Patience patience) noexcept {
   Advance result = Advance::kMoved;
   Status stepped = guarded([&]() -> Status {
-    result = step();
+    result = step(patience);
     return {};
   });
   if (!stepped.ok()) fail(std::move(stepped), true);  // the next step completes the call with it
   return result;
 }
 
-Advance Communicator::step() {
+Advance Communicator::step(Patience patience) {
   take_back_forgotten();
   Advance direct = step_direct();
-  Advance collective = step_collectives();
+  Advance collective = step_collectives(patience);
   if (direct == Advance::kIdle) return collective;
   return collective == Advance::kMoved ? collective : direct;
 }
 
-Advance Communicator::step_collectives() {
+Advance Communicator::step_collectives(Patience patience) {
   if (active_ == nullptr) {
     tutti_request* request = dequeue(collectives_);
     if (request == nullptr) return Advance::kIdle;
@@ -192,7 +191,7 @@ Advance Communicator::step_collectives() {
   }
   if (connecting_) return connect();
   if (run_.still_waits()) return Advance::kBlocked;
-  auto progress = run_.advance();
+  auto progress = run_.advance(patience);
   if (!progress.ok()) {
     fail_on_link(std::move(progress).status());
     give_up();
@@ -260,6 +259,11 @@ void Communicator::forget(uint64_t key) {
 void Communicator::after_turn() {
   if (!has_forgotten_.load(std::memory_order_acquire)) return;
   if (std::unique_lock turn(turn_, std::try_to_lock); turn) take_back_forgotten();
+  wake_engine();  // which may have looked while this had the turn
+}
+
+void Communicator::wake_engine() {
+  if (has_calls() && engine_sleeps_.exchange(false, std::memory_order_seq_cst)) context_->engine->ring();
 }
 
 void Communicator::take_back_forgotten() {

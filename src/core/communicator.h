@@ -93,8 +93,9 @@ class Communicator {
   std::unique_lock<std::mutex> try_turn();
   // The same for an engine that is about to sleep: who has or wants the turn rings it when giving it up.
   std::unique_lock<std::mutex> turn_before_sleep();
-  // With the turn: a step forward. Does not block for peers. What the standard library throws fails the communicator.
-  Advance advance() noexcept;
+  // With the turn: a step forward. Blocks for peers only with Patience::kWaits, and then not for long. What the
+  // standard library throws fails the communicator.
+  Advance advance(Patience patience = Patience::kNone) noexcept;
   // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
   // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
   Links::Armed before_sleep(WaitSet& waits, Advance& last) noexcept;
@@ -137,10 +138,12 @@ class Communicator {
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   tutti_request* dequeue(RequestQueue& queue);
   Turn take_turn();
+  // After the turn was given up: the engine may have gone to sleep without it.
+  void wake_engine();
   // With the turn:
   Result<Prepared*> plan_with_turn(const CallArguments& arguments, const Geometry& geometry);
-  Advance step();
-  Advance step_collectives();
+  Advance step(Patience patience);
+  Advance step_collectives(Patience patience);
   bool adopt(tutti_request& request);
   Status begin(tutti_request& request);
   bool settle(Status begun);
@@ -156,7 +159,7 @@ class Communicator {
   void give_up();
   void drive(tutti_request& request);
   void sleep();
-  void part_from_peers(Deadline deadline);
+  bool part_from_peers(Deadline deadline);
 
   // Sends and receives (communicator_direct.cpp).
   void make_direct();

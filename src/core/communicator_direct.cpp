@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/communicator.h"
-#include "core/guard.h"
+#include "base/guard.h"
 
 namespace tutti {
 namespace {

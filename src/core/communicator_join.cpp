@@ -60,7 +60,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
   int workers = workers_of(topology_, tuning);
-  run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_));
+  run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_), topology_.ranks[rank_].cpus);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, std::move(tuning), links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();

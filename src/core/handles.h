@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "core/communicator.h"
 #include "core/forks.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/report.h"
 
 struct tutti_config {

@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "core/arguments.h"
 #include "core/give_text.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/prepared.h"
 #include "core/report.h"
 #include "core/tuning_file.h"

@@ -217,7 +217,7 @@ Result<bool> PointToPoint::read_piece(tutti_request& receive) {
   } else if (is_there) {
     pulled = lender.link().pull({to, size}, transfer.address + transfer.moved_bytes);
   }
-  is_there = lender.link().end_access() && is_there;
+  is_there = is_there && lender.link().end_access();
   if (!is_there) {
     return error(Code::kRemote, "rank {} gave a send up while its memory was read", lender.rank()).at(place);
   }

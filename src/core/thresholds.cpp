@@ -36,7 +36,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   return {.pull_min_bytes = pull_min_bytes(host.inventory.costs),
           .streaming_min_bytes = streaming_min_bytes(host),
-          .shared_min_bytes = kLeastSharedBytes};
+          .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice

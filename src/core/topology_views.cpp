@@ -1,7 +1,7 @@
 // The C entry points that show this host and topologies without a communicator.
 #include "base/config.h"
 #include "core/give_text.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/report.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"

@@ -128,11 +128,16 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
 // it is not expected.
 ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
   const Peer* gone = nullptr;
+  size_t begun = 0;
   visit_lenders(op, [&](Peer& lender) {
-    if (!lender.link().begin_access()) gone = &lender;
+    if (gone != nullptr) return;
+    if (lender.link().begin_access()) ++begun;
+    else gone = &lender;
   });
   if (gone == nullptr) combine(op);
   visit_lenders(op, [&](Peer& lender) {
+    if (begun == 0) return;
+    --begun;
     if (!lender.link().end_access()) gone = &lender;
   });
   return gone == nullptr ? Step::kDone : fail(has_left(*gone));

@@ -3,9 +3,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
-#include "base/memory.h"
+#include "base/guard.h"
 
 namespace tutti {
 namespace {
@@ -65,8 +66,13 @@ bool CollectiveRun::is_worth_sharing() const {
   return ready > 1;
 }
 
-Result<Progress> CollectiveRun::advance() {
-  if (!shares_) return advance_alone();
+void CollectiveRun::watch() const {
+  constexpr int kLooks = 16;
+  for (int i = 0; i < kLooks && still_waits(); ++i) pause_cpu();
+}
+
+Result<Progress> CollectiveRun::advance(Patience patience) {
+  if (!shares_ || patience == Patience::kNone) return advance_alone();
   bool moved = !alone_ && is_worth_sharing() && advance_together();
   auto progress = advance_alone();
   if (!progress.ok()) return progress;
@@ -77,7 +83,7 @@ Result<Progress> CollectiveRun::advance() {
 
 // False when no channel has moved.
 bool CollectiveRun::advance_together() {
-  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(helpers_);
+  if (crew_ == nullptr) crew_ = std::make_unique<Crew>(helpers_, cpus_);
   auto set_shared = [this](bool shared) {
     for (const Program& program : *programs_) {
       for (int32_t rank : program.peers) (*peers_)[rank]->set_shared(shared);
@@ -86,11 +92,12 @@ bool CollectiveRun::advance_together() {
   std::atomic<size_t> next{0};
   std::atomic<bool> moved{false};
   set_shared(true);
-  crew_->run([&] {
+  auto work = [&] {
     for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < active_;) {
       if (!states_[i].done && drive(i)) moved.store(true, std::memory_order_relaxed);
     }
-  });
+  };
+  crew_->run(std::ref(work));  // a reference needs no memory of its own
   set_shared(false);
   return moved.load(std::memory_order_relaxed);
 }
@@ -102,17 +109,11 @@ bool CollectiveRun::drive(size_t channel) noexcept {
   Waiter waiter(policy_);
   for (;;) {
     Progress progress = Progress::kBlocked;
-    try {
-      auto advanced = channels_[channel].advance();
-      if (!advanced.ok()) {
-        state.failure = std::move(advanced).status();
-        return moved;
-      }
-      progress = *advanced;
-    } catch (const std::bad_alloc&) {
-      state.failure = out_of_memory();
-      return moved;
-    }
+    state.failure = guarded([&]() -> Status {
+      progress = TUTTI_TRY(channels_[channel].advance());
+      return {};
+    });
+    if (!state.failure.ok()) return moved;
     state.done = progress == Progress::kDone;
     if (state.done) return true;
     if (progress == Progress::kMoved) {
@@ -170,7 +171,7 @@ size_t CollectiveRun::scratch_bytes() const {
 }
 
 bool Waiter::idle() {
-  constexpr uint32_t kRoundsPerClock = 32;
+  constexpr uint32_t kRoundsPerClock = 8;
   if (idle_rounds_++ == 0) since_ = Clock::now();
   int64_t waited_ns = 0;
   bool yields = policy_.spin_ns == 0;

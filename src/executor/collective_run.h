@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -34,23 +35,29 @@ class Waiter {
   Clock::time_point since_{};
 };
 
-// With helpers, a large call whose peers' links need no polling runs in two modes. All threads take channels and drive
-// each of them until it is done or has waited for as long as `policy` allows; then the caller goes on alone, in small
-// steps, until several channels can go on again.
+// Whether a step may take as long as a wait does, because its caller has nothing else to do.
+enum class Patience : uint8_t { kNone, kWaits };
+
+// With helpers, and a caller who waits for it, a large call whose peers' links need no polling runs in two modes. All
+// threads take channels and drive each of them until it is done or has waited for as long as `policy` allows; then the
+// caller goes on alone, in small steps, until several channels can go on again.
 class CollectiveRun {
  public:
-  // From now on large calls are shared with so many helpers, which start with the first of them.
-  void share_with(int helpers, WaitPolicy policy) {
+  // From now on large calls are shared with so many helpers, which start with the first of them and run on `cpus`.
+  void share_with(int helpers, WaitPolicy policy, std::vector<int> cpus) {
     helpers_ = helpers;
     policy_ = policy;
+    cpus_ = std::move(cpus);
   }
   // Allocates for these Programs (one per channel), so that start() and advance() take only from the BufferPool.
   void prepare(const std::vector<Program>& programs);
   // Everything outlives the run.
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
-  Result<Progress> advance();
+  Result<Progress> advance(Patience patience = Patience::kNone);
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
   bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }
+  // Asks that for less than a microsecond, as long as the answer is yes. A small call's message comes in that time.
+  void watch() const;
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
   uint64_t foreign_signature() const;
   size_t scratch_bytes() const;
@@ -78,6 +85,7 @@ class CollectiveRun {
   Peers* peers_ = nullptr;
   int helpers_ = 0;
   WaitPolicy policy_;
+  std::vector<int> cpus_;
   std::unique_ptr<Crew> crew_;
   bool shares_ = false;             // the current call
   bool alone_ = false;              // it did not help, and nothing has moved since

@@ -12,8 +12,8 @@ namespace tutti {
 
 class Crew {
  public:
-  // Starts `helpers` threads; where the system gives fewer, those.
-  explicit Crew(int helpers);
+  // Starts `helpers` threads on `cpus`, or where this one runs if that is empty; where the system gives fewer, those.
+  Crew(int helpers, const std::vector<int>& cpus);
   Crew(const Crew&) = delete;
   ~Crew();
 

@@ -52,9 +52,9 @@ struct Tuning {
 // the caller's to add.
 Tuning tuning_from(const Config& config);
 
-// Threads of each rank for calls from kLeastSharedBytes on, which then have as many channels: as many as the host with
-// the most ranks per processor has processors for, unless `tuning` says otherwise. 1 where not all ranks can map each
-// other's memory.
+// Threads of each rank for calls whose size class is kLeastSharedBytes or more, which then have as many channels: 2
+// where there are processors for two threads of every rank, else 1, unless `tuning` says otherwise. 1 where not all
+// ranks can map each other's memory.
 int workers_of(const Topology& topology, const Tuning& tuning);
 inline constexpr uint64_t kLeastSharedBytes = 1024 * 1024;  // copying less takes less time than waking a thread
 

@@ -74,6 +74,9 @@ int workers_of(const Topology& topology, const Tuning& tuning) {
   for (const TopologyHost& host : topology.hosts) {
     least = std::min(least, host.inventory.cpu.usable() / std::max<uint64_t>(1, host.ranks.size()));
   }
+  for (const TopologyRank& rank : topology.ranks) {
+    if (!rank.cpus.empty()) least = std::min<uint64_t>(least, rank.cpus.size());
+  }
   return static_cast<int>(std::max<uint64_t>(1, least));
 }
 

@@ -98,16 +98,22 @@ TEST_CASE("threads of a rank share large calls") {
   }
 }
 
-TEST_CASE("an abort ends calls that threads share") {
-  auto said = with_ranks(3, {{"transport", "shm"}, {"workers", "2"}}, [](tutti_comm_t* comm, int rank) -> std::string {
-    std::vector<float> data(1'000'000);
-    tutti_all_reduce(data.data(), data.data(), data.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
-    if (rank == 2) return tutti_comm_abort(comm) == TUTTI_SUCCESS ? "" : "no abort";
-    tutti_status_t status = TUTTI_SUCCESS;
-    for (int i = 0; i < 1000 && status == TUTTI_SUCCESS; ++i) {
-      status = tutti_all_reduce(data.data(), data.data(), data.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
-    }
-    return status == TUTTI_ABORTED ? "" : fmt::format("status {}", static_cast<int>(status));
+TEST_CASE("an abort ends calls that threads share, in memory that peers reach too") {
+  bool reachable = GENERATE(false, true);
+  Options options = {{"transport", "shm"}, {"workers", "2"}};
+  auto said = with_ranks(3, options, [&](tutti_comm_t* comm, int rank) -> std::string {
+    constexpr size_t kCount = 1'000'000;
+    std::vector<float> plain(reachable ? 0 : kCount);
+    void* shared = nullptr;
+    if (reachable) tutti_mem_alloc(&shared, kCount * sizeof(float));
+    auto* data = reachable ? static_cast<float*>(shared) : plain.data();
+    auto reduce = [&] { return tutti_all_reduce(data, data, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); };
+    tutti_status_t status = reduce();
+    if (rank == 2) status = tutti_comm_abort(comm);
+    for (int i = 0; rank != 2 && i < 1000 && status == TUTTI_SUCCESS; ++i) status = reduce();
+    tutti_mem_free(shared);
+    tutti_status_t expected = rank == 2 ? TUTTI_SUCCESS : TUTTI_ABORTED;
+    return status == expected ? "" : fmt::format("status {}", static_cast<int>(status));
   });
   check_all(said);
 }

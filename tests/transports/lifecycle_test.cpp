@@ -182,6 +182,8 @@ TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know"
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   bool mappable = job.link(1, 0).traits().mappable;
   CHECK(job.link(1, 0).begin_access());
+  CHECK(job.link(1, 0).begin_access());
+  CHECK(job.link(1, 0).end_access());
   CHECK(job.link(0, 1).is_accessed() == mappable);
   job.link(0, 1).abort();
   CHECK(job.link(1, 0).end_access() == !mappable);

@@ -3,6 +3,7 @@
 namespace tutti {
 
 Status LinkState::check() {
+  if (ok()) return {};
   if (!failure_.happened() && aborted()) return fail(Code::kAborted, {});
   return failure_.status();
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <random>
 
+#include "base/check.h"
 #include "base/fd.h"
 #include "transports/common/mapped.h"
 
@@ -90,8 +91,15 @@ class FaultLink final : public Link {
     inner_->disarm();
     armed_ = false;
   }
-  bool begin_access() noexcept override { return inner_->begin_access(); }
-  bool end_access() noexcept override { return inner_->end_access(); }
+  bool begin_access() noexcept override {
+    bool begun = inner_->begin_access();
+    if (begun) ++accesses_;
+    return begun;
+  }
+  bool end_access() noexcept override {
+    TUTTI_CHECK(accesses_-- > 0);  // what was refused is not ended
+    return inner_->end_access();
+  }
   bool is_accessed() const noexcept override { return inner_->is_accessed(); }
   void abort() noexcept override {
     aborted_.store(true);
@@ -163,6 +171,7 @@ class FaultLink final : public Link {
   uint64_t dropped_ = 0;
   bool failed_ = false;
   std::atomic<bool> aborted_{false};
+  std::atomic<int> accesses_{0};  // begun and not ended
 };
 
 class FaultTransport final : public Transport {
