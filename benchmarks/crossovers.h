@@ -32,9 +32,9 @@ struct Crossover {
   friend bool operator==(const Crossover&, const Crossover&) = default;
 };
 
-// `rows` ascend in size. Between two sizes the border is their geometric mean; below the smallest (unless that is in
-// the library's first size class) and above the largest nothing is known, and the planner is right. Nothing where it
-// is right everywhere.
+// `rows` ascend in size. Borders are between size classes: powers of two, since that is how the library looks an
+// algorithm up. Between two classes the border is their geometric mean; below the smallest (unless that is the first)
+// and above the largest nothing is known, and the planner is right.
 std::vector<Crossover> crossovers(const std::vector<TunedRow>& rows);
 
 }  // namespace tutti::bench

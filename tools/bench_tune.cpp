@@ -1,10 +1,15 @@
 // `tutti bench --tune`.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "bench_flags.h"
 #include "benchmarks/collective.h"
 #include "benchmarks/tune.h"
+#include "run/outer_launcher.h"
 
 namespace tutti::tool {
 namespace {
@@ -13,11 +18,12 @@ constexpr const char* kFooter =
     "Each row is one size: what the planner chooses, and the fastest of all algorithms that can run. Times are those\n"
     "of the slowest rank; the algorithms take turns, so that what disturbs hits all. Where another algorithm gains\n"
     "more than 5 %, calls of as many ranks on as many such hosts run it from now on (TUTTI_TUNING=off: they do not).\n"
+    "The file is on rank 0's host: where others do not share its home, copy it there.\n"
     "\n"
     "Examples:\n"
     "  tutti bench --tune --ranks 4\n"
     "  tutti bench --tune --ranks 2 --transport tcp --collective all_reduce,broadcast -e 1M\n"
-    "  mpirun -n 8 tutti bench --tune --output cluster.json";
+    "  mpirun -n 8 tutti bench tune --output cluster.json   # mpirun has a --tune of its own";
 
 struct TuneFlags : BenchFlags {
   TuneFlags() {
@@ -43,6 +49,29 @@ tutti_collective_t collective_named(const std::string& name) {
   fail(kUsageError, "--collective {}: there are {}", name, fmt::join(names, ", "));
 }
 
+// What every program would then be measured with, and only those that have it set too would run as fast.
+void check_environment() {
+  for (std::string_view name : {"TUTTI_ALGORITHM", "TUTTI_DETERMINISTIC", "TUTTI_CHANNELS", "TUTTI_SLICE_BYTES"}) {
+    for (const std::string& variable : own_environment()) {
+      bool is_set = variable.starts_with(name) && variable.substr(name.size(), 1) == "=";
+      if (is_set) fail(kUsageError, "{} would be part of what is measured; unset it, and tune again", variable);
+    }
+  }
+}
+
+// Now, and not after all has been measured.
+void check_writable(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  if (fs::is_directory(path, unknown)) fail(kUsageError, "--output {}: it is a folder; name a file", path);
+  fs::path at = fs::absolute(path, unknown);
+  while (!fs::exists(at, unknown) && at.has_relative_path()) at = at.parent_path();
+  bool is_self = at == fs::absolute(path, unknown);
+  bool fits = (is_self || fs::is_directory(at, unknown)) && ::access(at.c_str(), W_OK) == 0;
+  if (fits) return;
+  fail(kUsageError, "--output {}: cannot write to {}; name a file where this user may write", path, at.string());
+}
+
 void run(const CLI::App& command, TuneFlags& flags, const std::vector<std::string>& arguments) {
   constexpr double kBuffers = 2;  // to send from, and to receive into
   parse_sizes(command, flags);
@@ -52,6 +81,8 @@ void run(const CLI::App& command, TuneFlags& flags, const std::vector<std::strin
     tune.collectives.push_back(collective_named(name));
   }
   tune.output = flags.output;
+  check_environment();
+  if (!flags.output.empty()) check_writable(flags.output);
   tune.common = flags.options;
   if (!flags.as_rank) check_fits(kBuffers * static_cast<double>(flags.options.max_bytes), flags.ranks);
   start_ranks(flags, arguments);

@@ -85,7 +85,7 @@ def read(path):
             baseline = json.load(file)
     except OSError as absent:
         raise Unusable(f"the baseline {path} cannot be read: {absent.strerror}; {REMEDY}") from absent
-    except ValueError as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise Unusable(f"{path} is no baseline: it is no JSON ({wrong}); {REMEDY}") from wrong
     if not isinstance(baseline, dict):
         raise Unusable(f"{path} is no baseline: it has no object; {REMEDY}")

@@ -36,8 +36,9 @@ def main():
     ranks, _, seconds, *sizes = sys.argv[1:]
     ranks, sizes = int(ranks), list(map(int, sizes))
     fork = multiprocessing.get_context("fork")
-    barrier, times = fork.Barrier(ranks), fork.Queue()
-    processes = [fork.Process(target=copies, args=(barrier, times, float(seconds), sizes)) for _ in range(ranks)]
+    barrier, times = fork.Barrier(ranks, timeout=60), fork.Queue()
+    processes = [fork.Process(target=copies, args=(barrier, times, float(seconds), sizes),
+                              daemon=True) for _ in range(ranks)]
     for process in processes:
         process.start()
     measured = [times.get(timeout=60) for _ in range(ranks * len(sizes))]

@@ -86,8 +86,9 @@ typedef struct tutti_plan_info {
 
 TUTTI_API tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call, tutti_plan_info_t* info);
 
-/* One line of a tuning: which algorithm is the fastest for calls of `collective` of at most `up_to_bytes` (of the
- * vector, or of all ranks' blocks together) that are larger than those of the line before. */
+/* One line of a tuning: which algorithm is the fastest for calls of `collective` whose size class (the size of the
+ * vector, or of all ranks' blocks together, rounded up to a power of two, 64 at least) is at most `up_to_bytes`, and
+ * larger than that of the line before. */
 typedef struct tutti_tuned {
   tutti_collective_t collective; /* without counts; also serves the form with counts */
   uint64_t up_to_bytes;          /* ascends from line to line of a collective */
@@ -96,8 +97,9 @@ typedef struct tutti_tuned {
 
 /* Stores measurements, for communicators that have as many ranks and hosts as `comm`, on such machines and over the
  * same transports. Without a `path` (NULL) they use it from now on, wherever the option "tuning" is empty; else where
- * it names that file. One rank calls it. Blocks for writing the file, which is replaced if it exists. `stored` may be
- * NULL; else it gets the file's path. Errors: lines that do not ascend; an algorithm that the collective does not have;
+ * it names that file. One rank calls it. Blocks for writing the file; if it exists and is for
+ * the same ranks, what it says of collectives that no line has stays, else it is replaced. `stored` may be NULL; else
+ * it gets the file's path. Errors: lines that do not ascend; an algorithm that the collective does not have;
  * a communicator of one rank; the file cannot be written. */
 TUTTI_API tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
                                                  const char* path, char** stored);

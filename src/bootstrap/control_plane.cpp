@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMaxPayload = 1u << 20;
 // After so long in leave() the ranks that others wait for are named.
 constexpr int64_t kSilentMs = 10'000;
+// Goodbyes to ranks that may never hear them.
+constexpr int64_t kBrokenGoodbyeMs = 1000;
 
 // What another thread asks of the one that drives the overlay.
 struct Command {
@@ -79,7 +81,10 @@ class OverlayControlPlane final : public ControlPlane {
       thread_.join();
       met = std::move(met_);
     }
-    say_goodbye(deadline);
+    // Those that did not come, or are lost, may never hear it.
+    bool is_alone = is_broken_ || !met.ok();
+    Deadline last = Deadline::after_ms(kBrokenGoodbyeMs);
+    say_goodbye(is_alone && last.left_ms() < deadline.left_ms() ? last : deadline);
     return met;
   }
 
@@ -145,6 +150,7 @@ class OverlayControlPlane final : public ControlPlane {
           continue;
         }
         std::string late = list_ranks(overlay_.not_here());
+        if (late.empty()) return {};  // on their way
         if (deadline.passed()) return error(Code::kTimeout, "{} did not finalize", late);
         log_warn("waiting for {} to finalize", late);
         next = deadline;

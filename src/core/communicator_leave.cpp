@@ -8,6 +8,8 @@ namespace tutti {
 namespace {
 
 constexpr int kPollMs = 20;
+// Who keeps the others waiting is said after so long.
+constexpr int64_t kSilentMs = 10'000;
 // Ranks of one process that failed together wait so long for each other to let go of their memory.
 constexpr int64_t kFailedWaitMs = 2000;
 // After a failure some peers may never hear a goodbye.
@@ -26,7 +28,7 @@ Status Communicator::finalize() {
     }
     // This rank's calls have deadlines of their own.
     deadline = Deadline::after_ms(config_.timeout_ms);
-    part_from_peers(*deadline);
+    if (!part_from_peers(*deadline)) deadline.reset();  // who was late has been said
     if (size_t lost = direct_->inbox().kept(); lost > 0 && !failure_.happened()) {
       log_warn("messages to this rank that were never received: {}, {}", lost, direct_->inbox().kept_text());
     }
@@ -41,8 +43,9 @@ Status Communicator::finalize() {
 
 // Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it
 // when it has completed its calls: it then has all that this rank sent, and stores nothing here any more. Links move on
-// meanwhile, because they may still hold what peers wait for.
-void Communicator::part_from_peers(Deadline deadline) {
+// meanwhile, because they may still hold what peers wait for. False: at the deadline one had not said it, and was
+// named.
+bool Communicator::part_from_peers(Deadline deadline) {
   uint64_t calls = failure_.happened() ? UINT64_MAX : calls_;  // whoever waits for a rank that failed hears why
   std::vector<int> connected;
   std::map<int, Goodbye> goodbyes;
@@ -59,6 +62,8 @@ void Communicator::part_from_peers(Deadline deadline) {
   }
   for (auto& [rank, goodbye] : goodbyes) control_->send(rank, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
+  Deadline silent = Deadline::after_ms(kSilentMs);
+  bool said = false;
   auto waits_on = [&] {
     return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !has_said_all(rank); });
   };
@@ -68,11 +73,14 @@ void Communicator::part_from_peers(Deadline deadline) {
     for (int rank : connected) links_->peers()[rank]->poll();
     if (!failure_.happened()) (void)direct_->advance();  // messages that this rank has not received are counted
     auto missing = waits_on();
-    if (missing == connected.end()) return;
-    if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return;
+    if (missing == connected.end()) return true;
+    if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return true;
     if (deadline.passed()) {
-      return log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
+      log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
+      return false;
     }
+    if (!said && silent.passed()) log_warn("waiting for rank {} to finalize", *missing);
+    said = said || silent.passed();
     waits_.sleep(kPollMs);
   }
 }

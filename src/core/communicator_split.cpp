@@ -48,13 +48,14 @@ Result<std::vector<T>> Communicator::gather_from_all(const T& mine) {
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, const Config* config) {
   Config options = config != nullptr ? *config : config_;
-  if (config == nullptr) options.plan_file.clear();  // its plan is for this communicator's ranks
+  // A plan is for this communicator's ranks; a configuration of the caller's may have it from the environment.
+  if (options.plan_file == config_.plan_file) options.plan_file.clear();
   uint64_t number = ++splits_;
   auto wishes = TUTTI_TRY(gather_from_all(Wish{color, key}));
   Group group = group_of(wishes, rank_);
   // So is a tuning that was named.
   bool is_whole = group.ranks.size() == wishes.size();
-  if (config == nullptr && !is_whole && options.tuning != kNoTuning) options.tuning.clear();
+  if (options.tuning == config_.tuning && !is_whole && options.tuning != kNoTuning) options.tuning.clear();
   bool takes_part = color >= 0;
   bool leads = takes_part && group.own == 0 && group.ranks.size() > 1;
   bootstrap::Secret secret = bootstrap::derive(control_->token(), fmt::format("tutti split {} {}", number, color));

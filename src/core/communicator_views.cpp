@@ -5,7 +5,7 @@
 #include "base/config.h"
 #include "core/api_call.h"
 #include "core/give_text.h"
-#include "core/guard.h"
+#include "base/guard.h"
 #include "core/handles.h"
 #include "core/tuning_file.h"
 
@@ -74,7 +74,7 @@ Status store_tuning_of(const tutti_comm_t* comm, const tutti_tuned_t* lines, siz
   if (auto checked = parse_tuning(to_json(table)); !checked.ok()) {
     return std::move(checked).status().within("tutti_comm_store_tuning");
   }
-  std::string file = TUTTI_TRY(store_tuning(table, path == nullptr ? "" : path));
+  std::string file = TUTTI_TRY(store_tuning(std::move(table), path == nullptr ? "" : path));
   return stored == nullptr ? Status() : give_text(file, stored);
 }
 
@@ -98,5 +98,6 @@ tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call
 
 tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
                                        const char* path, char** stored) {
-  return report(guarded([&] { return store_tuning_of(comm, lines, count, path, stored); }));
+  Status status = guarded([&] { return store_tuning_of(comm, lines, count, path, stored); });
+  return comm == nullptr ? report(std::move(status)) : comm->keep(std::move(status));
 }

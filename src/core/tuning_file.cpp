@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "base/log.h"
 #include "discovery/text_file.h"
@@ -40,6 +42,24 @@ Status refusal(const Status& cause) {
                cause.message());
 }
 
+bool is_file(const std::string& path) {
+  std::error_code absent;
+  return std::filesystem::is_regular_file(path, absent);
+}
+
+// Adds what the file says of collectives that `table` does not have, if it is of the same ranks.
+void keep_others(const std::string& file, TuningTable& table) {
+  Result<std::string> text = read_text_file(file);
+  if (!text.ok()) return;
+  Result<TuningTable> stored = table_for(&table.ranks, *text, file);
+  if (!stored.ok()) return;
+  for (TunedCollective& each : stored->collectives) {
+    auto is_same = [&](const TunedCollective& other) { return other.collective == each.collective; };
+    bool is_new = std::none_of(table.collectives.begin(), table.collectives.end(), is_same);
+    if (is_new) table.collectives.push_back(std::move(each));
+  }
+}
+
 std::string name_of(const TuningVote& vote) {
   return vote.digest == 0 ? "no tuning" : fmt::format("the tuning {:016x}", vote.digest);
 }
@@ -53,7 +73,8 @@ Result<StoredTuning> load_tuning(const Config& config, const Topology& topology)
   TunedRanks ranks;
   if (!alone) ranks = tuned_ranks_of(topology);
   std::string file = named ? config.tuning : cached_file(ranks);
-  if (!named && (file.empty() || (::access(file.c_str(), F_OK) != 0 && errno == ENOENT))) return StoredTuning();
+  // A cache that cannot be looked at has nothing for this process.
+  if (!named && (file.empty() || ::access(file.c_str(), F_OK) != 0)) return StoredTuning();
   Result<std::string> text = read_text_file(file);
   if (!text.ok() && named) return std::move(text).status();
   Result<TuningTable> table = text.ok() ? table_for(alone ? nullptr : &ranks, *text, file) : text.status();
@@ -85,13 +106,14 @@ Result<bool> agree(std::span<const TuningVote> votes) {
                name_of(votes[0]), name_of(votes[other]), other);
 }
 
-Result<std::string> store_tuning(const TuningTable& table, const std::string& path) {
+Result<std::string> store_tuning(TuningTable table, const std::string& path) {
   std::string file = path.empty() ? cached_file(table.ranks) : path;
   if (file.empty()) {
     return error(Code::kInvalidUsage,
                  "no place for the tuning file: neither XDG_CACHE_HOME nor HOME is set; name a file (`tutti bench "
                  "--tune --output FILE`)");
   }
+  if (is_file(file)) keep_others(file, table);
   TUTTI_TRY(make_folder_of(file));
   TUTTI_TRY(write_text_file(file, to_json(table)));
   return file;

@@ -40,6 +40,6 @@ TuningVote vote_of(const StoredTuning& stored);
 Result<bool> agree(std::span<const TuningVote> votes);
 
 // Writes `table` to `path`, or if that is "" to the cache folder, where load_tuning() finds it. Gives the path.
-Result<std::string> store_tuning(const TuningTable& table, const std::string& path);
+Result<std::string> store_tuning(TuningTable table, const std::string& path);
 
 }  // namespace tutti

@@ -51,6 +51,12 @@ Fd create_beside(const std::string& path, std::string* name) {
   return fd;
 }
 
+// A device, a pipe.
+Status write_in_place(const std::string& path, std::string_view text) {
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  return fd ? write_all(fd, text, path) : unwritable(errno, "open", path);
+}
+
 }  // namespace
 
 Result<std::string> read_text_file(const std::string& path) {
@@ -89,11 +95,18 @@ Status make_folder_of(const std::string& path) {
 }
 
 Status write_text_file(const std::string& path, std::string_view text) {
+  struct stat existing {};
+  bool exists = ::stat(path.c_str(), &existing) == 0;
+  if (exists && !S_ISREG(existing.st_mode)) return write_in_place(path, text);
+  std::error_code unknown;
+  std::string file = exists ? std::filesystem::canonical(path, unknown).string() : path;  // a link stays one
+  if (file.empty()) file = path;
   std::string temporary;
-  Fd fd = create_beside(path, &temporary);
+  Fd fd = create_beside(file, &temporary);
   if (!fd) return unwritable(errno, "create", temporary);
+  if (exists) (void)::fchmod(fd.get(), existing.st_mode & 0777);
   Status status = write_all(fd, text, temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (status.ok() && ::rename(temporary.c_str(), file.c_str()) != 0) {
     status = unwritable(errno, "replace", path);
   }
   if (!status.ok()) ::unlink(temporary.c_str());

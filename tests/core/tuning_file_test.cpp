@@ -57,6 +57,25 @@ TEST_CASE("a stored tuning is found by ranks that are alike, and by no others") 
   CHECK(load_tuning(Config(), other)->digest == 0);
 }
 
+TEST_CASE("what a file says of other collectives stays when it is for the same ranks") {
+  Scratch scratch;
+  std::string file = scratch.path("tuning.json");
+  TuningTable broadcasts{tuned_ranks_of(topology_of(4)), {{TUTTI_BROADCAST, {{64, "chain"}}}}};
+  TuningTable newer{tuned_ranks_of(topology_of(4)), {{TUTTI_ALL_REDUCE, {{128, "recursive_doubling"}}}}};
+  REQUIRE(store_tuning(table_for(4), file).ok());
+  REQUIRE(store_tuning(broadcasts, file).ok());
+  REQUIRE(store_tuning(newer, file).ok());
+  auto both = load_tuning(config_for(file), topology_of(4));
+  REQUIRE(both.status().message() == "");
+  REQUIRE(both->collectives.size() == 2);
+  for (const TunedCollective& each : both->collectives) {
+    bool is_newer = each.collective == TUTTI_ALL_REDUCE;
+    CHECK(each == (is_newer ? newer.collectives[0] : broadcasts.collectives[0]));
+  }
+  REQUIRE(store_tuning(table_for(2), file).ok());
+  CHECK(load_tuning(config_for(file), topology_of(2))->collectives == table_for(2).collectives);
+}
+
 TEST_CASE("a named tuning file that cannot be used is refused with file, reason and remedy") {
   Scratch scratch;
   std::string file = scratch.path("tuning.json");

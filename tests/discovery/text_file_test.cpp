@@ -19,6 +19,22 @@ TEST_CASE("a text file is replaced as a whole and leaves nothing else behind") {
   CHECK(std::distance(std::filesystem::directory_iterator(scratch.path("")), {}) == 1);
 }
 
+TEST_CASE("a link stays a link, a file keeps its mode, and a device is written to") {
+  namespace fs = std::filesystem;
+  Scratch scratch;
+  std::string file = scratch.path("a.txt"), link = scratch.path("link"), device = scratch.path("device");
+  REQUIRE(write_text_file(file, "old").ok());
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("a.txt", link);
+  fs::create_symlink("/dev/null", device);
+  REQUIRE(write_text_file(link, "new").ok());
+  CHECK(fs::is_symlink(link));
+  CHECK(*read_text_file(file) == "new");
+  CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  REQUIRE(write_text_file(device, "gone").ok());
+  CHECK(fs::is_character_file(device));
+}
+
 TEST_CASE("threads that write one file at once do not get into each other's way") {
   Scratch scratch;
   std::string file = scratch.path("a.txt");

@@ -183,6 +183,18 @@ class Tune(ToolTest):
                 (("--op", "sum"), "there is no option --op; `tutti bench tune --help` lists them")):
             done = self.tutti("bench", "--tune", "--ranks", 2, *arguments)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"tutti bench tune: {sentence}\n"))
+        for output, reason in ((self.folder, "it is a folder; name a file"),
+                               ("/dev/null/a.json", "cannot write to /dev/null; name a file where this user may "
+                                                    "write")):
+            done = self.tutti("bench", "--tune", "--ranks", 2, "--output", output)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (2, "", f"tutti bench tune: --output {output}: {reason}\n"))
+        self.environment["TUTTI_ALGORITHM"] = "ring"
+        done = self.tutti("bench", "--tune", "--ranks", 2)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (2, "", "tutti bench tune: TUTTI_ALGORITHM=ring would be part of what is measured; unset it, "
+                                 "and tune again\n"))
+        del self.environment["TUTTI_ALGORITHM"]
         done = self.tutti("bench", "--tune", *SHORT)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertEqual(done.stderr, "tutti bench tune: one rank has nothing to choose; start two or more, for "
