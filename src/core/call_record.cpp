@@ -21,9 +21,11 @@ uint64_t kinds_of(const CallRecord& record) {
 
 }  // namespace
 
+// Products with odd constants, which do not wait for each other, and the finalizer.
 uint64_t CallRecord::signature() const {
-  uint64_t digest = mix(number + 0x9e3779b97f4a7c15);
-  for (uint64_t word : {kinds_of(*this), count, plan_digest, counts_digest}) digest = mix(digest ^ word);
+  uint64_t sum = number * 0x9e3779b97f4a7c15 + kinds_of(*this) * 0xd1342543de82ef95 + count * 0xaf251af3b0f025b5 +
+                 plan_digest * 0xda942042e4dd58b5 + counts_digest * 0xb564ef22ec7aece5;
+  uint64_t digest = mix(sum);
   return digest == 0 ? 1 : digest;
 }
 

@@ -136,6 +136,7 @@ class ChannelRun {
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
   uint64_t piece_bytes_ = 0;               // size of its value in the datatype
+  bool has_lender_ = false;                // it uses memory of a peer's caller
   uint64_t value_bytes_ = 0;               // size of its value as it lies here and in messages
   Width width_ = Width::kNarrow;           // how that is
   const std::byte* value_ = nullptr;       // where its value lies here; null while only messages hold it

@@ -35,6 +35,7 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
   widths_.clear();
   destinations_.clear();
   piece_bytes_ = 0;
+  has_lender_ = false;
   bool grows = growth_ > 1 && op.chunk != kNoChunk;
   uint64_t expected_bytes = grows ? call_->partition.slice_bytes(channel_, op.chunk, slice) : 0;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
@@ -92,6 +93,7 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
     case Space::kArrival: break;
   }
   const RecvStream& stream = peer(operand.index).recv_stream(channel_);
+  has_lender_ = has_lender_ || stream.in_lent_memory();
   return {stream.payload(), stream.size_bytes()};
 }
 
@@ -127,6 +129,10 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
 // combine() while no peer's caller may go on, and only if none has: nothing wrong is sent, and nothing is stored where
 // it is not expected.
 ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
+  if (!has_lender_) {
+    combine(op);
+    return Step::kDone;
+  }
   const Peer* gone = nullptr;
   size_t begun = 0;
   visit_lenders(op, [&](Peer& lender) {
@@ -149,6 +155,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   deliveries_.clear();
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     deliveries_.push_back(choose_delivery(op, program_->sends[op.sends.first + i], slice));
+    has_lender_ = has_lender_ || deliveries_.back().kind == MessageKind::kDirect;
     if (deliveries_.back().store_to != nullptr) destinations_.push_back(deliveries_.back().store_to);
   }
   if (value_ != nullptr || value_bytes_ > inline_bytes_ || op.sends.count == 0) return;

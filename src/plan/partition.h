@@ -60,8 +60,9 @@ class Partition {
   Range split(Range range, int parts, int index) const;
   // Within the vector, or within the block.
   Range range_of(int channel, int chunk) const {
-    if (chunks_ > 0) return split(split({0, count_}, channels_, channel), chunks_, chunk);
-    return split({0, count_of(chunk)}, channels_, channel);
+    Range range{0, chunks_ > 0 ? count_ : count_of(chunk)};
+    if (channels_ > 1) range = split(range, channels_, channel);
+    return chunks_ > 1 ? split(range, chunks_, chunk) : range;
   }
   uint64_t count_of(int chunk) const;
   uint64_t begin_of(const Blocks& blocks, int chunk) const;
@@ -95,7 +96,6 @@ class Partition {
 
 inline Partition::Range Partition::split(Range range, int parts, int index) const {
   TUTTI_CHECK(index >= 0 && index < parts);
-  if (parts == 1) return range;
   uint64_t size = range.end - range.begin;
   uint64_t line = kLineBytes / element_bytes_;
   uint64_t lines = ceil_div(size, line);
