@@ -3,10 +3,8 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 
-#include <climits>
 #include <new>
 
 namespace tutti::bootstrap {
@@ -27,15 +25,6 @@ Secret hmac(ByteView key, ByteView message) {
 }  // namespace
 
 void keep_crypto_until_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
-
-Status random_bytes(std::span<std::byte> out) {
-  TUTTI_CHECK(out.size() <= INT_MAX);
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) {
-    return error(Code::kSystem,
-                 "the system has no random bytes for a secret: check that /dev/urandom or getrandom(2) works");
-  }
-  return {};
-}
 
 // One block of output is all anyone asks for, so the expand step is a single HMAC with counter 1.
 Secret derive(ByteView secret, std::string_view purpose) {

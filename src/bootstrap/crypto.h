@@ -17,7 +17,6 @@ using Secret = std::array<std::byte, 32>;
 // it. Has an effect only before the process uses OpenSSL for the first time.
 void keep_crypto_until_the_end();
 
-Status random_bytes(std::span<std::byte> out);
 // HKDF-SHA256 (RFC 5869) of `secret` without salt: a key for one `purpose`, from which the secret cannot be computed.
 Secret derive(ByteView secret, std::string_view purpose);
 // The first 64 bits of SHA-256: a name for public things, not a key.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "bootstrap/dialer.h"
 #include "bootstrap/link_up.h"
 #include "bootstrap/rendezvous.h"
@@ -127,7 +128,7 @@ Result<std::vector<Hello>> exchange_hellos(Overlay& overlay, const Hello& mine, 
 Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::vector<Listener> listeners,
                                const JoinOptions& options, Deadline deadline) {
   Neighbours neighbours = TUTTI_TRY(await_neighbours(meeting_point, hello.rank, hello.nranks, deadline));
-  auto tls = TUTTI_TRY(TlsContext::create(derive(neighbours.token, "tutti overlay")));
+  auto tls = TlsContext::create(derive(neighbours.token, "tutti overlay"));
   Doorman doorman(std::move(listeners), tls.get(), LinkHello{0, hello.rank, neighbours.job, neighbours.token});
   Result<std::map<int, NewLink>> links =
       link_up({hello.rank, options.host, neighbours, *tls, doorman, meeting_point}, deadline);
@@ -182,7 +183,7 @@ Result<Joined> join(const JoinInfo& info, const Config& config, const JoinOption
   hello.host = options.host;
   hello.host_name = host_name();
   hello.endpoints = TUTTI_TRY(endpoints_of(listeners, config));
-  auto tls = TUTTI_TRY(TlsContext::create(id.tls_key()));
+  auto tls = TlsContext::create(id.tls_key());
   Channel meeting_point = TUTTI_TRY(reach_meeting_point(id, options, *tls, hello, deadline));
   return connect_overlay(hello, meeting_point, std::move(listeners), options, deadline);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/random.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -29,7 +30,7 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::create(const UniqueId& id,
   server->listeners_ = std::move(listeners);
   server->wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!server->wake_) return system_error(errno, "cannot make an eventfd");
-  server->tls_ = TUTTI_TRY(TlsContext::create(id.tls_key()));
+  server->tls_ = TlsContext::create(id.tls_key());
   return server;
 }
 

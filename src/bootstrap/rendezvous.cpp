@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "base/memory.h"
+#include "base/random.h"
 
 namespace tutti::bootstrap {
 namespace {

@@ -195,16 +195,17 @@ class PskContext final : public TlsContext {
  public:
   explicit PskContext(const Secret& key) : shared_(std::make_shared<Shared>()) { shared_->key = key; }
 
+  // Takes milliseconds, so it waits for the first connection: ranks of one host have none.
   Status open() {
     BioMethodPtr& method = shared_->method;
     method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket"));
-    ctx_.reset(SSL_CTX_new(TLS_method()));
-    if (method == nullptr || ctx_ == nullptr) return error(Code::kSystem, "OpenSSL cannot make a TLS context");
+    CtxPtr made(SSL_CTX_new(TLS_method()));
+    if (method == nullptr || made == nullptr) return error(Code::kSystem, "OpenSSL cannot make a TLS context");
     BIO_meth_set_write(method.get(), bio_write);
     BIO_meth_set_read(method.get(), bio_read);
     BIO_meth_set_ctrl(method.get(), bio_ctrl);
     BIO_meth_set_create(method.get(), bio_create);
-    SSL_CTX* ctx = ctx_.get();
+    SSL_CTX* ctx = made.get();
     bool set = SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_ciphersuites(ctx, "TLS_AES_256_GCM_SHA384") == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1;
@@ -219,10 +220,12 @@ class PskContext final : public TlsContext {
     SSL_CTX_set_app_data(ctx, &shared_->key);
     SSL_CTX_set_psk_use_session_callback(ctx, use_session);
     SSL_CTX_set_psk_find_session_callback(ctx, find_session);
+    ctx_ = std::move(made);
     return {};
   }
 
   Result<std::unique_ptr<Stream>> make_stream(Fd fd, TlsRole role) override {
+    if (ctx_ == nullptr) TUTTI_TRY(open());
     SslPtr ssl(SSL_new(ctx_.get()));
     BIO* bio = BIO_new(shared_->method.get());
     if (ssl == nullptr || bio == nullptr) {
@@ -245,15 +248,13 @@ class PskContext final : public TlsContext {
 
  private:
   std::shared_ptr<Shared> shared_;
-  CtxPtr ctx_;
+  CtxPtr ctx_;  // null before the first stream
 };
 
 }  // namespace
 
-Result<std::unique_ptr<TlsContext>> TlsContext::create(const Secret& key) {
-  auto context = std::make_unique<PskContext>(key);
-  TUTTI_TRY(context->open());
-  return std::unique_ptr<TlsContext>(std::move(context));
+std::unique_ptr<TlsContext> TlsContext::create(const Secret& key) {
+  return std::make_unique<PskContext>(key);
 }
 
 }  // namespace tutti::bootstrap

@@ -13,11 +13,12 @@ enum class TlsRole { kConnects, kAccepts };
 
 class TlsContext {
  public:
-  static Result<std::unique_ptr<TlsContext>> create(const Secret& key);
+  static std::unique_ptr<TlsContext> create(const Secret& key);
   virtual ~TlsContext() = default;
 
   // Takes a non-blocking TCP socket, which may still be connecting. The handshake happens within read() and write();
-  // errors: kInvalidUsage when the peer's key differs, kRemote when the peer does not speak as tutti does.
+  // errors: kInvalidUsage when the peer's key differs, kRemote when the peer does not speak as tutti does. One thread
+  // at a time.
   virtual Result<std::unique_ptr<Stream>> make_stream(Fd fd, TlsRole role) = 0;
 };
 

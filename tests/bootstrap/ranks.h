@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/random.h"
 #include "bootstrap/join.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/unique_id.h"

@@ -35,7 +35,7 @@ Pair make_pair(bool theirs_blocks) {
 }
 
 Channel channel_of(Fd fd, int key, TlsRole role) {
-  auto context = TlsContext::create(key_of(key)).value()->make_stream(std::move(fd), role);
+  auto context = TlsContext::create(key_of(key))->make_stream(std::move(fd), role);
   return Channel(std::move(context).value(), "the peer", 1 << 20);
 }
 

@@ -174,7 +174,8 @@ TEST_CASE("a tuning that no communicator could use is not stored") {
   CHECK(last() == "tutti_comm_store_tuning: comm is NULL");
   OneRank one;
   CHECK(tutti_comm_store_tuning(one.comm, nullptr, 0, nowhere, nullptr) == TUTTI_INVALID_USAGE);
-  CHECK(std::string(tutti_last_error(one.comm)) == "one rank has nothing to choose; store a tuning from two ranks or more");
+  std::string alone = tutti_last_error(one.comm);
+  CHECK(alone == "one rank has nothing to choose; store a tuning from two ranks or more");
   auto said = with_ranks(2, {}, [&](tutti_comm_t* comm, int) -> std::string {
     const tutti_tuned_t falling[] = {{TUTTI_REDUCE, 128, "direct"}, {TUTTI_REDUCE, 64, nullptr}};
     if (tutti_comm_store_tuning(comm, falling, 2, nowhere, nullptr) != TUTTI_INVALID_ARGUMENT) return "stored";

@@ -3,10 +3,11 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/random.h"
 #include "transports/common/bytes.h"
 
 namespace tutti {
@@ -105,8 +106,7 @@ Proof prove(const Token& token, bool by_initiator, const HelloBytes& initiator, 
 bool equal(const Proof& a, const Proof& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 void fill_random(std::span<std::byte> bytes) {
-  int made = RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  TUTTI_CHECK(made == 1);  // without random numbers nothing here is safe
+  TUTTI_CHECK(random_bytes(bytes).ok());  // without random numbers nothing here is safe
 }
 
 }  // namespace tutti
