@@ -65,13 +65,13 @@ class Keeper {
         return;
       case Order::kSignalGroup:
       case Order::kSignalAll:
-        for (const Process& process : descendants(::getpid())) {
+        for (const Process& process : descendants()) {
           bool reached = order.kind == Order::kSignalAll || process.group == inherited_.process_group;
           if (reached) ::kill(process.pid, order.signal);
         }
         return;
       case Order::kKill:
-        for (const Process& process : descendants(::getpid())) ::kill(process.pid, SIGKILL);
+        for (const Process& process : descendants()) ::kill(process.pid, SIGKILL);
         return;
     }
   }
@@ -150,12 +150,12 @@ bool kill_descendants(int64_t limit_ms) {
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::now() + std::chrono::milliseconds(limit_ms);
   for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, std::chrono::milliseconds(100))) {
-    for (const Process& process : descendants(::getpid())) ::kill(process.pid, SIGKILL);
-    std::this_thread::sleep_for(pause);
     pid_t pid;
     while ((pid = ::waitpid(-1, nullptr, WNOHANG)) > 0) continue;
     if (pid < 0 && errno == ECHILD) return true;
     if (Clock::now() >= deadline) return false;
+    for (const Process& process : descendants()) ::kill(process.pid, SIGKILL);
+    std::this_thread::sleep_for(pause);
   }
 }
 

@@ -1,4 +1,4 @@
-// The processes below one process, read from /proc.
+// The processes below this one, read from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@ struct Process {
   pid_t group = 0;
 };
 
-// All live descendants of `root`, parents before their children; zombies are left out. A snapshot: processes that fork
-// meanwhile may be missed, so those who end a tree must look again until nothing is left.
-std::vector<Process> descendants(pid_t root);
+// All live descendants of this process, parents before their children; zombies are left out. A snapshot: processes that
+// fork meanwhile may be missed, so those who end a tree must look again until nothing is left.
+std::vector<Process> descendants();
 
 }  // namespace tutti::tool
