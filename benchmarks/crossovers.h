@@ -19,6 +19,7 @@ struct TunedRow {
   uint64_t size_bytes = 0;
   AlgorithmTime by_default;  // what the planner chooses
   AlgorithmTime fastest;
+  double predicted_us = 0;   // for the default
 
   double ratio() const { return by_default.time_us / fastest.time_us; }
   // Smaller gains may be noise.

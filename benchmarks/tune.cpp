@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -32,7 +33,9 @@ constexpr int kMostCalls = 1000;
 constexpr double kRaceSeconds = 1;
 constexpr int kFewestRounds = 5;
 constexpr int kMostRounds = 15;
-constexpr double kClose = 1.1;  // how near the default is to be to the fastest
+constexpr double kClose = 1.1;      // how near the default is to be to the fastest
+constexpr double kForeseen = 0.25;  // and its time to the predicted one
+constexpr uint64_t kLeastPredicted = 1024;
 
 std::vector<std::string> words_of(const char* text) {
   std::istringstream stream(text);
@@ -63,10 +66,11 @@ class Tuner {
       throw std::runtime_error("one rank has nothing to choose; start two or more, for instance with --ranks 2");
     }
     print(fmt::format("# tutti {}.{}.{} tune, {} ranks; medians of rounds in which each algorithm takes its turn\n"
-                      "#\n#{:>15} {:>10}  {:<18} {:>10}  {:<18} {:>10} {:>6}\n#{:>15} {:>10}  {:<18} {:>10}  {:<18} "
-                      "{:>10}\n",
+                      "#\n#{:>15} {:>10}  {:<18} {:>10} {:>10}  {:<18} {:>10} {:>6}\n#{:>15} {:>10}  {:<18} {:>10} "
+                      "{:>10}  {:<18} {:>10}\n",
                       TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, comm_.size(), "collective",
-                      "size", "default", "time", "fastest", "time", "ratio", "", "(B)", "", "(us)", "", "(us)"));
+                      "size", "default", "time", "predicted", "fastest", "time", "ratio", "", "(B)", "", "(us)", "(us)",
+                      "", "(us)"));
     for (tutti_collective_t collective : options_.collectives) tune(info(collective));
     store();
     comm_.finish();
@@ -115,6 +119,7 @@ class Tuner {
     TunedRow row = race(call, plan.algorithm, names);
     if (row.gains()) row = race(call, plan.algorithm, {plan.algorithm, row.fastest.algorithm});
     row.size_bytes = size_bytes;
+    row.predicted_us = static_cast<double>(plan.predicted_ns) / 1e3;
     return row;
   }
 
@@ -167,23 +172,29 @@ class Tuner {
     rows_ += 1;
     close_ += row.ratio() <= kClose;
     gaining_ += row.gains();
-    print(fmt::format(" {:>15} {:>10}  {:<18} {:>10.2f}  {:<18} {:>10.2f} {:>6.2f}\n", collective.name,
+    if (row.size_bytes >= kLeastPredicted) {
+      predicted_ += 1;
+      foreseen_ += std::abs(row.predicted_us / row.by_default.time_us - 1) <= kForeseen;
+    }
+    print(fmt::format(" {:>15} {:>10}  {:<18} {:>10.2f} {:>10.2f}  {:<18} {:>10.2f} {:>6.2f}\n", collective.name,
                       collective.has_data() ? fmt::format("{}", row.size_bytes) : "", row.by_default.algorithm,
-                      row.by_default.time_us, row.fastest.algorithm, row.fastest.time_us, row.ratio()));
+                      row.by_default.time_us, row.predicted_us, row.fastest.algorithm, row.fastest.time_us,
+                      row.ratio()));
     return row;
   }
 
   void store() {
     print(fmt::format("# The default takes at most {:.0f} % longer than the fastest in {} of {} rows.\n",
                       (kClose - 1) * 100, close_, rows_));
+    print(fmt::format("# It takes what was predicted, within {:.0f} %, in {} of {} rows of 1 KiB or more.\n",
+                      kForeseen * 100, foreseen_, predicted_));
     if (comm_.rank() != 0) return;
     std::vector<tutti_tuned_t> lines;
     for (const auto& [collective, each] : found_) {
       lines.push_back({collective, each.up_to_bytes, each.algorithm.empty() ? nullptr : each.algorithm.c_str()});
     }
     std::string file = comm_.store_tuning(lines, options_.output);
-    print(fmt::format("# Stored in {}: {} of {} rows run another algorithm than the default, which gains more than "
-                      "{:.0f} %.\n",
+    print(fmt::format("# Stored in {}: in {} of {} rows another algorithm than the default gains more than {:.0f} %.\n",
                       file, gaining_, rows_, (TunedRow::kLeastGain - 1) * 100));
   }
 
@@ -203,6 +214,8 @@ class Tuner {
   int rows_ = 0;
   int close_ = 0;    // rows in which the default is near to the fastest
   int gaining_ = 0;  // rows in which another algorithm gains
+  int predicted_ = 0;
+  int foreseen_ = 0; // of those, where the prediction is near
 };
 
 }  // namespace

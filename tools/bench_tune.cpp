@@ -51,23 +51,28 @@ tutti_collective_t collective_named(const std::string& name) {
 
 // What every program would then be measured with, and only those that have it set too would run as fast.
 void check_environment() {
-  for (std::string_view name : {"TUTTI_ALGORITHM", "TUTTI_DETERMINISTIC", "TUTTI_CHANNELS", "TUTTI_SLICE_BYTES"}) {
+  for (std::string_view name : {"TUTTI_ALGORITHM", "TUTTI_DETERMINISTIC", "TUTTI_CHANNELS", "TUTTI_SLICE_BYTES",
+                                "TUTTI_PLAN_FILE"}) {
     for (const std::string& variable : own_environment()) {
-      bool is_set = variable.starts_with(name) && variable.substr(name.size(), 1) == "=";
-      if (is_set) fail(kUsageError, "{} would be part of what is measured; unset it, and tune again", variable);
+      if (!variable.starts_with(fmt::format("{}=", name))) continue;
+      std::string value = variable.substr(name.size() + 1);
+      bool is_usual = value.empty() || value == "0" || value == "automatic";
+      if (!is_usual) fail(kUsageError, "{} would be part of what is measured; unset it, and tune again", variable);
     }
   }
 }
 
-// Now, and not after all has been measured.
+// Now, and not after all has been measured. A file is replaced: what counts is its folder, or the first one above it
+// that is there.
 void check_writable(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code unknown;
   if (fs::is_directory(path, unknown)) fail(kUsageError, "--output {}: it is a folder; name a file", path);
   fs::path at = fs::absolute(path, unknown);
+  bool is_device = fs::exists(at, unknown) && !fs::is_regular_file(at, unknown);
+  if (!is_device) at = at.parent_path();
   while (!fs::exists(at, unknown) && at.has_relative_path()) at = at.parent_path();
-  bool is_self = at == fs::absolute(path, unknown);
-  bool fits = (is_self || fs::is_directory(at, unknown)) && ::access(at.c_str(), W_OK) == 0;
+  bool fits = (is_device || fs::is_directory(at, unknown)) && ::access(at.c_str(), W_OK) == 0;
   if (fits) return;
   fail(kUsageError, "--output {}: cannot write to {}; name a file where this user may write", path, at.string());
 }
@@ -82,7 +87,8 @@ void run(const CLI::App& command, TuneFlags& flags, const std::vector<std::strin
   }
   tune.output = flags.output;
   check_environment();
-  if (!flags.output.empty()) check_writable(flags.output);
+  bool starts_ranks = flags.ranks > 0 && !flags.as_rank;  // on this host
+  if (starts_ranks && !flags.output.empty()) check_writable(flags.output);
   tune.common = flags.options;
   if (!flags.as_rank) check_fits(kBuffers * static_cast<double>(flags.options.max_bytes), flags.ranks);
   start_ranks(flags, arguments);

@@ -148,6 +148,11 @@ class Link {
   // Whether the peer is between those two. After abort() this rank's caller may have its memory back once it is not.
   virtual bool is_accessed() const noexcept = 0;
 
+  // A hint for ranks of one host that wait for each other: this rank tells on which processor it waits, and asks on
+  // which one the peer waited last; -1: unknown. Other transports have nothing to tell.
+  virtual void tell_cpu(int) noexcept {}
+  virtual int peer_cpu() const noexcept { return -1; }
+
   // Any thread, idempotent: every later call returns `kAborted` promptly. The peer sees an error in its poll(), and in
   // every begin_access() and end_access() from when this returns.
   virtual void abort() noexcept = 0;

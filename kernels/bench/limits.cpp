@@ -1,6 +1,6 @@
 #include "kernels/bench/limits.h"
 
-#include "kernels/simd_targets.h"
+#include "kernels/instruction_set.h"
 
 #define HWY_TARGET_INCLUDE "kernels/bench/limits.cpp"
 #include <hwy/foreach_target.h>
@@ -100,11 +100,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tutti {
 
-HWY_EXPORT(move);
-HWY_EXPORT(convert);
-
-void move(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(move)(args); }
-void convert(const ReduceArgs& args) { HWY_DYNAMIC_DISPATCH(convert)(args); }
+void move(const ReduceArgs& args) { TUTTI_KERNEL(move)(args); }
+void convert(const ReduceArgs& args) { TUTTI_KERNEL(convert)(args); }
 
 }  // namespace tutti
 #endif

@@ -195,7 +195,7 @@ class PskContext final : public TlsContext {
  public:
   explicit PskContext(const Secret& key) : shared_(std::make_shared<Shared>()) { shared_->key = key; }
 
-  // Takes milliseconds, so it waits for the first connection: ranks of one host have none.
+  // Waits for the first connection, unless prepare() asks for it: ranks of one host have none.
   Status open() {
     BioMethodPtr& method = shared_->method;
     method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket"));
@@ -224,8 +224,10 @@ class PskContext final : public TlsContext {
     return {};
   }
 
+  Status prepare() override { return ctx_ == nullptr ? open() : Status(); }
+
   Result<std::unique_ptr<Stream>> make_stream(Fd fd, TlsRole role) override {
-    if (ctx_ == nullptr) TUTTI_TRY(open());
+    TUTTI_TRY(prepare());
     SslPtr ssl(SSL_new(ctx_.get()));
     BIO* bio = BIO_new(shared_->method.get());
     if (ssl == nullptr || bio == nullptr) {

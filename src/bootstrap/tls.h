@@ -16,6 +16,9 @@ class TlsContext {
   static std::unique_ptr<TlsContext> create(const Secret& key);
   virtual ~TlsContext() = default;
 
+  // Does at once what the first stream would, which takes milliseconds: whoever will need one finds out whether TLS
+  // works here.
+  virtual Status prepare() = 0;
   // Takes a non-blocking TCP socket, which may still be connecting. The handshake happens within read() and write();
   // errors: kInvalidUsage when the peer's key differs, kRemote when the peer does not speak as tutti does. One thread
   // at a time.

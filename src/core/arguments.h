@@ -30,6 +30,8 @@ struct CallArguments {
   int peer = -1;
   int tag = 0;
   tutti_message_t* message = nullptr;
+
+  friend bool operator==(const CallArguments&, const CallArguments&) = default;
 };
 
 // How the caller's buffers lie, on this rank.

@@ -1,5 +1,7 @@
 #include "core/communicator.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "base/log.h"
@@ -20,7 +22,7 @@ Status Communicator::run(const CallArguments& arguments) {
   std::swap(request.counts, spare_counts_);
   // Without calls of others in front nobody but this thread ever sees the request.
   bool alone = !has_calls();
-  TUTTI_TRY(alone ? admit(request) : start(request));
+  TUTTI_TRY(alone ? admit_again(request) : start(request));
   if (alone) adopt(request);
   drive(request);
   std::swap(request.counts, spare_counts_);
@@ -40,6 +42,23 @@ Status Communicator::admit(tutti_request& request) {
   request.geometry = TUTTI_TRY(geometry_of(request.arguments, rank_, nranks_));
   TUTTI_TRY(check_buffers(request.arguments, request.geometry));
   request.communicator = this;
+  return {};
+}
+
+// Loops make one call again and again.
+Status Communicator::admit_again(tutti_request& request) {
+  if (admitted_ == request.arguments) {
+    TUTTI_TRY(check_usable());
+    request.geometry = geometry_;
+    request.communicator = this;
+    return {};
+  }
+  CallArguments asked = request.arguments;
+  TUTTI_TRY(admit(request));
+  // What has arrays or a function of the program is looked at every time.
+  bool is_plain = !has_counts(asked.collective) && request.arguments == asked;
+  admitted_ = is_plain ? std::optional(asked) : std::nullopt;
+  geometry_ = request.geometry;
   return {};
 }
 
@@ -126,12 +145,16 @@ bool Communicator::test(tutti_request& request) {
 
 void Communicator::drive(tutti_request& request) {
   Waiter waiter(wait_policy_);
+  bool is_direct = is_point_to_point(request.arguments.collective);
   while (!request.done.load(std::memory_order_relaxed)) {
     if (advance(Patience::kWaits) != Advance::kBlocked) {
       waiter.reset();
       continue;
     }
-    if (wait_policy_.spin_ns > 0) run_.watch();
+    if (wait_policy_.spin_ns > 0) {
+      run_.watch();
+      if (links_->shares_cpu_with(is_direct ? request.arguments.peer : awaited_rank())) ::sched_yield();
+    }
     if (waiter.idle()) sleep();
   }
 }

@@ -134,6 +134,7 @@ class Communicator {
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
+  Status admit_again(tutti_request& request);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   tutti_request* dequeue(RequestQueue& queue);
@@ -236,6 +237,8 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   uint64_t calls_ = 0;
+  std::optional<CallArguments> admitted_;  // the last call, if it has neither arrays nor a function
+  Geometry geometry_;                    // of that
   std::vector<uint64_t> spare_counts_;   // memory for the arrays of blocking calls
   std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that

@@ -38,16 +38,17 @@ Touched read_part(const CallArguments& arguments, const Geometry& geometry, int 
 
 // What it stores into this rank's output. Where others may read that output, all it does is read.
 Touched stored_part(const CallArguments& arguments, const Geometry& geometry, int rank, int nranks) {
-  bool sends_only = rank == arguments.root && (arguments.collective == TUTTI_BROADCAST ||
-                                               (arguments.collective == TUTTI_SCATTER && geometry.in_place));
-  if (sends_only) return {};
+  bool is_scatter = without_counts(arguments.collective) == TUTTI_SCATTER;
+  bool keeps_all = arguments.collective == TUTTI_BROADCAST || (is_scatter && geometry.in_place);
+  if (rank == arguments.root && keeps_all) return {};
   if (geometry.output.counts != nullptr) {
     Touched stored = first_block(geometry.output, size_of(arguments.datatype), nranks, geometry.in_place ? rank : -1);
     stored.use = Use::kWrite;
     return stored;
   }
-  // In place, this rank's own block stays as it is.
-  int block = geometry.in_place && arguments.collective != TUTTI_ALL_REDUCE ? (rank + 1) % nranks : rank;
+  // In place, this rank's own block stays as it is: one far from it, and from the buffer's edges.
+  bool keeps_own = geometry.in_place && arguments.collective != TUTTI_ALL_REDUCE;
+  int block = keeps_own ? (rank + nranks / 2) % nranks : rank;
   return {.use = Use::kWrite, .near = geometry.output_bytes / nranks * block};
 }
 

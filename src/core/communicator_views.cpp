@@ -99,5 +99,5 @@ tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call
 tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
                                        const char* path, char** stored) {
   Status status = guarded([&] { return store_tuning_of(comm, lines, count, path, stored); });
-  return comm == nullptr ? report(std::move(status)) : comm->keep(std::move(status));
+  return comm == nullptr ? report(std::move(status)) : comm->keep(status);
 }

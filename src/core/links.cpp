@@ -1,5 +1,6 @@
 #include "core/links.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -175,6 +176,7 @@ Result<Progress> Links::connect_one(int rank) {
   }
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
   if (peers_[rank]->mapped()) ++mapped_peers_;
+  told_cpu_ = -1;  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
 }
@@ -223,6 +225,16 @@ Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
     if (peers_[rank] && ends_[rank].carrier == &carrier) TUTTI_TRY(peers_[rank]->link().share(*memory));
   }
   return {};
+}
+
+bool Links::shares_cpu_with(int rank) {
+  int cpu = ::sched_getcpu();
+  if (std::exchange(told_cpu_, cpu) != cpu) {
+    for (auto& peer : peers_) {
+      if (peer) peer->link().tell_cpu(cpu);
+    }
+  }
+  return cpu >= 0 && rank >= 0 && peers_[rank] && peers_[rank]->link().peer_cpu() == cpu;
 }
 
 void Links::forget(uint64_t key) {

@@ -58,6 +58,9 @@ class Links {
   // memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
   bool has_mapped_peers() const { return mapped_peers_ > 0; }
+  // Whether `rank` waited last on the processor that this one waits on: it can hardly go on while this one spins. Tells
+  // the peers of this rank's, where that has changed.
+  bool shares_cpu_with(int rank);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
 
@@ -118,6 +121,7 @@ class Links {
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
   int mapped_peers_ = 0;                   // of peers_
+  int told_cpu_ = -1;                      // to them
 };
 
 }  // namespace tutti

@@ -36,7 +36,7 @@ Look look_at(const SharedBuffer& buffer, const std::byte* data, const Touched& t
   uint64_t begin = std::max(touched.begin, buffer.head_bytes);
   uint64_t end = std::min(touched.end, buffer.size_bytes - buffer.tail_bytes);
   if (begin >= end) return Look::kNowhere;
-  uint64_t compared = std::min(kLine, end - begin);
+  uint64_t compared = touched.use == Use::kWrite ? 1 : std::min(kLine, end - begin);
   uint64_t at = std::clamp(touched.near, begin, end - compared);
   if (touched.use == Use::kRead) {
     return std::memcmp(data + at, buffer.data + at, compared) == 0 ? Look::kSame : Look::kOther;

@@ -1,5 +1,6 @@
 #include "core/moved_pages.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -112,6 +113,9 @@ Result<MovedPages> move_onto_memfd(std::span<std::byte> range) {
   TUTTI_TRY(check_is_ordinary(moved.pages));
   size_t whole = ceil_div(end, page) * page - base;
   moved.fd = TUTTI_TRY(create_memfd("tutti-registered", whole));
+  if (::fallocate(moved.fd.get(), 0, 0, static_cast<off_t>(whole)) != 0) {
+    return memory_error(errno, fmt::format("cannot take {} bytes of memory", whole));
+  }
   moved.mapping = TUTTI_TRY(Mapping::create(moved.fd.get(), whole));
   TUTTI_TRY(populate(moved.mapping.bytes()));
   ::madvise(moved.mapping.bytes().data(), whole, MADV_DONTFORK);

@@ -17,8 +17,8 @@ std::string cache_folder();
 // Makes the folder of the file `path`, and those above it, unless they are there.
 Status make_folder_of(const std::string& path);
 
-// Atomically: readers see the old contents or the new. What a link names is replaced, not the link; a device or a pipe
-// is written to. Errors name the file and the remedy. Any thread.
+// Atomically: readers see the old contents or the new. The file that a link names is replaced,
+// not the link, if it exists; a device or a pipe is written to. Errors name the file and the remedy. Any thread.
 Status write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace tutti

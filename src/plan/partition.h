@@ -87,6 +87,7 @@ class Partition {
   int channels_;
   int chunks_;              // of the vector; 0: blocks
   uint64_t slice_bytes_;
+  bool is_one_piece_;       // all of it, as in small calls
   Blocks input_;
   Blocks output_;
   int rank_ = 0;
@@ -119,6 +120,7 @@ inline uint64_t Partition::begin_of(const Blocks& blocks, int chunk) const {
 }
 
 inline Piece Partition::piece(const Blocks& blocks, int channel, int chunk, uint64_t slice) const {
+  if (is_one_piece_) return {0, count_ * element_bytes_};
   Range range = range_of(channel, chunk);
   Piece piece = slice_within((range.end - range.begin) * element_bytes_, slice);
   piece.offset_bytes += (begin_of(blocks, chunk) + range.begin) * element_bytes_;

@@ -181,6 +181,9 @@ TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know"
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   bool mappable = job.link(1, 0).traits().mappable;
+  CHECK(job.link(0, 1).peer_cpu() == -1);
+  job.link(1, 0).tell_cpu(3);
+  CHECK(job.link(0, 1).peer_cpu() == (mappable ? 3 : -1));
   CHECK(job.link(1, 0).begin_access());
   CHECK(job.link(1, 0).begin_access());
   CHECK(job.link(1, 0).end_access());

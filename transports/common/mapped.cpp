@@ -74,6 +74,15 @@ void MappedAccess::leave() noexcept {
   full_fence();
 }
 
+void MappedAccess::tell_cpu(int cpu) noexcept {
+  AccessWords* mine = mine_.load(std::memory_order_acquire);
+  if (mine != nullptr) std::atomic_ref<int32_t>(mine->cpu).store(cpu + 1, std::memory_order_relaxed);
+}
+
+int MappedAccess::peer_cpu() const noexcept {
+  return theirs_ == nullptr ? -1 : std::atomic_ref<int32_t>(theirs_->cpu).load(std::memory_order_relaxed) - 1;
+}
+
 bool MappedAccess::peer_has_left() const noexcept {
   return std::atomic_ref<uint32_t>(theirs_->left).load() != 0;
 }

@@ -28,10 +28,11 @@ std::string signal_problem(const RemoteSlice& signal);
 // Words 1..7, then a release store of word 0. `at` is the aligned Line in the receiver's memory.
 void store_line(std::byte* at, const Line& line);
 
-// What one end of a link says about callers' memory, where both ends see it.
+// What one end of a link says of itself where both ends see it. Nobody constructs it: it begins as zeros.
 struct alignas(64) AccessWords {
   uint32_t left = 0;  // 1: this end has aborted
   uint32_t busy = 0;  // how many threads of this end are in memory of the other end's caller
+  int32_t cpu = 0;    // where this end waited last, plus one; 0: it has not
 };
 
 // The access half of a Link whose peer's memory is mapped; any number of threads. Each end first stores its own word,
@@ -48,6 +49,9 @@ class MappedAccess {
   bool peer_is_busy() const noexcept;
   // Any thread. Every thread whose caller goes on afterwards does this for itself.
   void leave() noexcept;
+  // A hint, for those who wait: one end tells which processor it is on, the other looks.
+  void tell_cpu(int cpu) noexcept;
+  int peer_cpu() const noexcept;
 
  private:
   bool peer_has_left() const noexcept;

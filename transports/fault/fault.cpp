@@ -101,6 +101,8 @@ class FaultLink final : public Link {
     return inner_->end_access();
   }
   bool is_accessed() const noexcept override { return inner_->is_accessed(); }
+  void tell_cpu(int cpu) noexcept override { inner_->tell_cpu(cpu); }
+  int peer_cpu() const noexcept override { return inner_->peer_cpu(); }
   void abort() noexcept override {
     aborted_.store(true);
     inner_->abort();

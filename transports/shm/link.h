@@ -50,6 +50,8 @@ class ShmLink final : public Link {
   bool begin_access() noexcept override { return access_.begin(); }
   bool end_access() noexcept override { return access_.end(); }
   bool is_accessed() const noexcept override { return access_.peer_is_busy(); }
+  void tell_cpu(int cpu) noexcept override { access_.tell_cpu(cpu); }
+  int peer_cpu() const noexcept override { return access_.peer_cpu(); }
 
  private:
   Result<Progress> step(std::span<const std::byte> peer_address);
