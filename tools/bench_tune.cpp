@@ -51,12 +51,16 @@ tutti_collective_t collective_named(const std::string& name) {
 
 // What every program would then be measured with, and only those that have it set too would run as fast.
 void check_environment() {
-  for (std::string_view name : {"TUTTI_ALGORITHM", "TUTTI_DETERMINISTIC", "TUTTI_CHANNELS", "TUTTI_SLICE_BYTES",
-                                "TUTTI_PLAN_FILE"}) {
+  struct Usual {
+    std::string_view name, value;
+  };
+  constexpr Usual kUsual[] = {{"TUTTI_ALGORITHM", "automatic"}, {"TUTTI_DETERMINISTIC", "0"}, {"TUTTI_CHANNELS", "0"},
+                              {"TUTTI_SLICE_BYTES", "0"}, {"TUTTI_PLAN_FILE", ""}};
+  for (const Usual& usual : kUsual) {
     for (const std::string& variable : own_environment()) {
-      if (!variable.starts_with(fmt::format("{}=", name))) continue;
-      std::string value = variable.substr(name.size() + 1);
-      bool is_usual = value.empty() || value == "0" || value == "automatic";
+      if (!variable.starts_with(fmt::format("{}=", usual.name))) continue;
+      std::string value = variable.substr(usual.name.size() + 1);
+      bool is_usual = value.empty() || value == usual.value;
       if (!is_usual) fail(kUsageError, "{} would be part of what is measured; unset it, and tune again", variable);
     }
   }
@@ -68,7 +72,7 @@ void check_writable(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code unknown;
   if (fs::is_directory(path, unknown)) fail(kUsageError, "--output {}: it is a folder; name a file", path);
-  fs::path at = fs::absolute(path, unknown);
+  fs::path at = fs::weakly_canonical(path, unknown);  // a link's file is replaced, not the link
   bool is_device = fs::exists(at, unknown) && !fs::is_regular_file(at, unknown);
   if (!is_device) at = at.parent_path();
   while (!fs::exists(at, unknown) && at.has_relative_path()) at = at.parent_path();

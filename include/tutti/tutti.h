@@ -244,8 +244,9 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 TUTTI_API tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size_bytes, void** handle);
 
 /* Makes it ordinary memory again, at the same address, which holds what it holds; NULL is allowed. No call may be using
- * it. Errors: TUTTI_INVALID_USAGE when it was freed meanwhile (nothing, when that was noticed before): it is no longer
- * registered all the same; TUTTI_SYSTEM_ERROR when memory is short: it still is, and this may be called again. */
+ * it. Errors: TUTTI_INVALID_USAGE when it was freed meanwhile (nothing, when its place was registered or allocated by
+ * tutti_mem_alloc() since): it is no longer registered all the same; TUTTI_SYSTEM_ERROR when memory is short: it still
+ * is, and this may be called again. */
 TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle);
 
 /* ---- Collectives -------------------------------------------------------------------------------------------- */

@@ -129,8 +129,6 @@ Result<Joined> connect_overlay(const Hello& hello, Channel& meeting_point, std::
                                const JoinOptions& options, Deadline deadline) {
   Neighbours neighbours = TUTTI_TRY(await_neighbours(meeting_point, hello.rank, hello.nranks, deadline));
   auto tls = TlsContext::create(derive(neighbours.token, "tutti overlay"));
-  auto is_local = [](const Listener& listener) { return listener.endpoint.is_unix(); };
-  if (!std::all_of(listeners.begin(), listeners.end(), is_local)) TUTTI_TRY(tls->prepare());
   Doorman doorman(std::move(listeners), tls.get(), LinkHello{0, hello.rank, neighbours.job, neighbours.token});
   Result<std::map<int, NewLink>> links =
       link_up({hello.rank, options.host, neighbours, *tls, doorman, meeting_point}, deadline);

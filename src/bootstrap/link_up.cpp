@@ -14,6 +14,7 @@ class Linking {
   Result<std::map<int, NewLink>> run(Deadline deadline);
 
  private:
+  Status prepare_network();
   bool complete() const { return links_.size() == plan_.neighbours.hellos.size(); }
   void open_doors();
   void advance_dialers();
@@ -43,7 +44,17 @@ Linking::Linking(const LinkUp& plan) : plan_(plan) {
   }
 }
 
+// Where TLS does not work that is said at once, and not by connections that never come about.
+Status Linking::prepare_network() {
+  for (const Hello& hello : plan_.neighbours.hellos) {
+    std::vector<Endpoint> ways = hello.reachable_from(plan_.host);
+    if (ways.empty() || !ways.front().is_unix()) return plan_.tls.prepare();
+  }
+  return {};
+}
+
 Result<std::map<int, NewLink>> Linking::run(Deadline deadline) {
+  TUTTI_TRY(prepare_network());
   for (;;) {
     open_doors();
     advance_dialers();

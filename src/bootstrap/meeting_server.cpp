@@ -31,9 +31,6 @@ Result<std::unique_ptr<MeetingServer>> MeetingServer::create(const UniqueId& id,
   server->wake_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!server->wake_) return system_error(errno, "cannot make an eventfd");
   server->tls_ = TlsContext::create(id.tls_key());
-  for (const Listener& listener : server->listeners_) {
-    if (!listener.endpoint.is_unix()) TUTTI_TRY(server->tls_->prepare());
-  }
   return server;
 }
 

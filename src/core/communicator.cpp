@@ -51,6 +51,7 @@ Status Communicator::admit_again(tutti_request& request) {
     TUTTI_TRY(check_usable());
     request.geometry = geometry_;
     request.communicator = this;
+    request.is_repeated = true;
     return {};
   }
   CallArguments asked = request.arguments;

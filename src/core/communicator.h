@@ -151,6 +151,7 @@ class Communicator {
   Advance connect();
   Status launch();
   void bind();
+  bool may_have_windows() const;
   int awaited_rank() const;
   Status find_windows();
   void take_back_forgotten();
@@ -236,6 +237,8 @@ class Communicator {
   WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
   Call call_;
+  bool is_bound_ = false;                // run_ and call_ are as the last call was, and would be again if it is repeated
+  CallRecord record_;                    // of the last call
   uint64_t calls_ = 0;
   std::optional<CallArguments> admitted_;  // the last call, if it has neither arrays nor a function
   Geometry geometry_;                    // of that

@@ -144,7 +144,7 @@ Status MemoryRegistry::remove(uint64_t key) {
 }
 
 std::optional<SharedBuffer> MemoryRegistry::find(const std::byte* data, uint64_t size_bytes, const Touched& touched) {
-  if (size_bytes == 0 || count_.load(std::memory_order_acquire) == 0) return std::nullopt;
+  if (size_bytes == 0 || empty()) return std::nullopt;
   auto buffer = lookup(data, size_bytes);
   if (!buffer || buffer->data == data) return buffer;
   Look look = look_at(*buffer, data, touched);

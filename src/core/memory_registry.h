@@ -65,6 +65,8 @@ class MemoryRegistry {
   // Errors: as move_back(); with kSystem it can be tried again, else the region is gone.
   Status remove(uint64_t key);
 
+  // Nothing is found anywhere.
+  bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
   // The region that holds all of [data, data + size_bytes), if there is one; none for an empty buffer, or a small one
   // whose edges would have to be copied. What was registered is looked at in one place of what the call touches: if the
   // caller has freed that and got other memory at that address, this is found out (surely where it is stored into, and

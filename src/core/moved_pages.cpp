@@ -113,7 +113,9 @@ Result<MovedPages> move_onto_memfd(std::span<std::byte> range) {
   TUTTI_TRY(check_is_ordinary(moved.pages));
   size_t whole = ceil_div(end, page) * page - base;
   moved.fd = TUTTI_TRY(create_memfd("tutti-registered", whole));
-  if (::fallocate(moved.fd.get(), 0, 0, static_cast<off_t>(whole)) != 0) {
+  // A signal ends it early, and a periodic one each time: what is missing then is taken by populate().
+  bool has_room = ::fallocate(moved.fd.get(), 0, 0, static_cast<off_t>(whole)) == 0 || errno == EINTR;
+  if (!has_room) {
     return memory_error(errno, fmt::format("cannot take {} bytes of memory", whole));
   }
   moved.mapping = TUTTI_TRY(Mapping::create(moved.fd.get(), whole));

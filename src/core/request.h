@@ -41,6 +41,7 @@ struct tutti_request {
   tutti::OwnOp own_op;           // when the arguments' op is one
   uint64_t counts_digest = 0;    // of a call that stands for several of a group
   uint32_t members = 0;          // how many they are
+  bool is_repeated = false;      // the arguments are those of the last collective
   tutti::Transfer transfer;      // of a send or a receive
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};

@@ -5,6 +5,11 @@
 #include "plan/partial.h"
 
 namespace tutti {
+namespace {
+
+constexpr size_t kMostFrames = 16;  // what has more ops than that is no small call
+
+}  // namespace
 
 void ChannelRun::prepare(const Program& program) {
   size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
@@ -15,10 +20,14 @@ void ChannelRun::prepare(const Program& program) {
     most_destinations = std::max<size_t>(most_destinations, op.destinations.count + op.sends.count);
     most_sends = std::max<size_t>(most_sends, op.sends.count);
   }
-  sources_.reserve(most_sources);
-  widths_.reserve(most_sources);
-  destinations_.reserve(most_destinations);
-  deliveries_.reserve(most_sends);
+  size_t frames = program.ops.size() <= kMostFrames ? program.ops.size() + 1 : 1;
+  frames_.resize(std::max(frames_.size(), frames));
+  for (Frame& frame : frames_) {
+    frame.sources.reserve(most_sources);
+    frame.widths.reserve(most_sources);
+    frame.destinations.reserve(most_destinations);
+    frame.deliveries.reserve(most_sends);
+  }
 }
 
 void ChannelRun::start(const Program& program, const Call& call, Peers& peers, int channel) {
@@ -26,18 +35,23 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   call_ = &call;
   peers_ = &peers;
   channel_ = channel;
-  waiting_for_ = -1;
-  awaited_ = nullptr;
-  foreign_signature_ = 0;
+  ++starts_;
   growth_ = partial_growth(call.shape->collective, call.datatype, call.op);
-  take_scratch();
   if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
-  for (int32_t rank : program.peers) peer_outputs_[rank] = {};
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
-  if (call.own_op != nullptr) prepare_own_op();
+  start_again();
+}
+
+void ChannelRun::start_again() {
+  waiting_for_ = -1;
+  awaited_ = nullptr;
+  foreign_signature_ = 0;
+  take_scratch();
+  if (call_->own_op != nullptr) prepare_own_op();
+  for (int32_t rank : program_->peers) peer_outputs_[rank] = {};
   section_ = 0;
   enter_section();
 }
@@ -57,7 +71,7 @@ void ChannelRun::give_back_scratch() {
 
 // Memory that few calls need.
 void ChannelRun::prepare_own_op() {
-  by_function_.prepare(sources_.capacity());
+  by_function_.prepare(frames_[0].sources.capacity());
   if (multiplies_first()) multiplied_ = BufferPool::of_process().take(call_->shape->slice_bytes);
 }
 
@@ -103,7 +117,7 @@ Result<Progress> ChannelRun::advance() {
     Span ops = program_->sections[section_];
     if (ops.count > 0) {
       const Op& op = program_->ops[ops.first + op_];
-      bool runs = round_ >= op.lag && round_ - op.lag < slices_of(op);
+      bool runs = (one_slice_ && rounds_ == 1) || (round_ >= op.lag && round_ - op.lag < slices_of(op));
       if (runs) step = run(op, round_ - op.lag);
       if (step != Step::kDone) break;
       moved = moved || runs;

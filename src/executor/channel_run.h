@@ -2,6 +2,7 @@
 // blocks. The only state machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,6 +24,8 @@ class ChannelRun {
 
   // Everything outlives the run. After prepare() for this Program.
   void start(const Program& program, const Call& call, Peers& peers, int channel);
+  // The same call once more: nothing that start() was given has changed but the signature.
+  void start_again();
 
   // Goes as far as it can. kDone: the results are in the output, and no peer needs the caller's memory any more.
   Result<Progress> advance();
@@ -52,6 +55,20 @@ class ChannelRun {
     std::byte* store_to = nullptr;        // the kernel stores here; null: nothing to store
     const std::byte* payload = nullptr;   // what the message carries or refers to
   };
+  // What one kCompute works with, and where its value goes. In a call that is made again and again most of it stays.
+  struct Frame {
+    std::vector<const std::byte*> sources;
+    std::vector<Width> widths;             // of the sources, in calls whose partial results grow; else empty
+    std::vector<std::byte*> destinations;  // the op's own, then those of its deliveries
+    std::vector<Delivery> deliveries;
+    uint64_t piece_bytes = 0;              // size of the value in the datatype
+    uint64_t value_bytes = 0;              // as it lies here and in messages
+    Width width = Width::kNarrow;          // how that is
+    const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
+    bool has_lender = false;               // memory of a peer's caller is used
+    bool has_slots = false;                // some deliveries store into slots
+    uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
+  };
 
   Step run(const Op& op, uint64_t slice) {
     return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
@@ -73,7 +90,10 @@ class ChannelRun {
 
   // Computing and sending.
   Step await_slots(const Op& op);
+  Step compose(const Op& op, uint64_t slice);
   Step gather(const Op& op, uint64_t slice);
+  bool will_stay(const Op& op) const;
+  Step refresh(const Op& op);
   uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
@@ -103,6 +123,7 @@ class ChannelRun {
   void take_scratch();
   void give_back_scratch();
   void prepare_own_op();
+  Frame& frame_of(uint32_t op) { return frames_[std::min<size_t>(op, frames_.size() - 1)]; }
   void enter_section();
   void next_op();
   // How often an op runs, and how many rounds that makes of the current section.
@@ -135,20 +156,14 @@ class ChannelRun {
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
-  uint64_t piece_bytes_ = 0;               // size of its value in the datatype
-  bool has_lender_ = false;                // it uses memory of a peer's caller
-  uint64_t value_bytes_ = 0;               // size of its value as it lies here and in messages
-  Width width_ = Width::kNarrow;           // how that is
-  const std::byte* value_ = nullptr;       // where its value lies here; null while only messages hold it
+  Frame* frame_ = nullptr;                 // of the current kCompute
+  uint64_t starts_ = 0;
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 
   // Reused tables; prepare() sizes them.
   BufferPool::Buffer scratch_;         // of the temps
   std::vector<Temp> temps_;
-  std::vector<const std::byte*> sources_;
-  std::vector<Width> widths_;          // of the sources, in calls whose partial results grow; else empty
-  std::vector<std::byte*> destinations_;
-  std::vector<Delivery> deliveries_;
+  std::vector<Frame> frames_;          // of the first ops, and the last one of all others
   FunctionCombiner by_function_;
   BufferPool::Buffer multiplied_;      // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known

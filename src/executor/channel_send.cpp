@@ -8,10 +8,10 @@ namespace tutti {
 
 ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
   if (!computed_) {
+    frame_ = &frame_of(static_cast<uint32_t>(&op - program_->ops.data()));
     Step ready = await_slots(op);
-    if (ready == Step::kDone) ready = gather(op, slice);
+    if (ready == Step::kDone) ready = frame_->stays_in == starts_ ? refresh(op) : compose(op, slice);
     if (ready != Step::kDone) return ready;
-    choose_deliveries(op, slice);
     if (Step combined = combine_with_lenders(op); combined != Step::kDone) return combined;
     computed_ = true;
     sent_ = 0;
@@ -29,35 +29,91 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
   return Step::kDone;
 }
 
-// Fills sources_ and destinations_ (the local ones), and how large the value is.
+ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
+  Step gathered = gather(op, slice);
+  if (gathered != Step::kDone) return gathered;
+  choose_deliveries(op, slice);
+  frame_->stays_in = will_stay(op) ? starts_ : 0;
+  return Step::kDone;
+}
+
+// Fills in the sources and the op's own destinations, and how large the value is.
 ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
-  sources_.clear();
-  widths_.clear();
-  destinations_.clear();
-  piece_bytes_ = 0;
-  has_lender_ = false;
+  Frame& frame = *frame_;
+  frame.sources.clear();
+  frame.widths.clear();
+  frame.destinations.clear();
+  frame.piece_bytes = 0;
+  frame.has_lender = false;
   bool grows = growth_ > 1 && op.chunk != kNoChunk;
   uint64_t expected_bytes = grows ? call_->partition.slice_bytes(channel_, op.chunk, slice) : 0;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     Value value = value_of(program_->operands[op.sources.first + i], slice);
     uint64_t size_bytes = grows ? note_width(value.size_bytes, expected_bytes) : value.size_bytes;
-    if (i > 0 && size_bytes != piece_bytes_) {
-      return fail(error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", piece_bytes_,
+    if (i > 0 && size_bytes != frame.piece_bytes) {
+      return fail(error(Code::kRemote, "ranks disagree about the size of a piece: {} and {} bytes", frame.piece_bytes,
                         size_bytes));
     }
-    piece_bytes_ = size_bytes;
-    sources_.push_back(value.data);
+    frame.piece_bytes = size_bytes;
+    frame.sources.push_back(value.data);
   }
-  bool is_partial = grows && !op.finish && (sources_.size() > 1 || widths_[0] == Width::kWide);
-  width_ = is_partial ? Width::kWide : Width::kNarrow;
-  value_bytes_ = is_partial ? piece_bytes_ * growth_ : piece_bytes_;
+  bool is_partial = grows && !op.finish && (frame.sources.size() > 1 || frame.widths[0] == Width::kWide);
+  frame.width = is_partial ? Width::kWide : Width::kNarrow;
+  frame.value_bytes = is_partial ? frame.piece_bytes * growth_ : frame.piece_bytes;
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
     const Operand& operand = program_->operands[op.destinations.first + i];
-    if (operand.space == Space::kOutput && output_piece(operand.index, slice).size() != value_bytes_) {
-      return fail(error(Code::kRemote, "a piece of {} bytes has come for one of {}", value_bytes_,
+    if (operand.space == Space::kOutput && output_piece(operand.index, slice).size() != frame.value_bytes) {
+      return fail(error(Code::kRemote, "a piece of {} bytes has come for one of {}", frame.value_bytes,
                         output_piece(operand.index, slice).size()));
     }
-    destinations_.push_back(storage_of(operand, slice));
+    frame.destinations.push_back(storage_of(operand, slice));
+  }
+  return Step::kDone;
+}
+
+// Whether in the same call, made again, nothing of the frame changes but what refresh() sees to.
+bool ChannelRun::will_stay(const Op& op) const {
+  auto is_lasting = [this](const Operand& operand) {
+    bool is_copied = operand.space == Space::kInput && multiplies_first();
+    return operand.space != Space::kTemp && !is_copied;
+  };
+  auto all_last = [&](Span operands) {
+    auto first = program_->operands.begin() + operands.first;
+    return std::all_of(first, first + operands.count, is_lasting);
+  };
+  auto is_lasting_delivery = [](const Delivery& delivery) {
+    bool is_slot = delivery.kind == MessageKind::kSlot && delivery.store_to != nullptr;
+    return is_slot || delivery.kind == MessageKind::kInline || delivery.kind == MessageKind::kSignal;
+  };
+  const Frame& frame = *frame_;
+  return one_slice_ && growth_ == 1 && frame_ != &frames_.back() && all_last(op.sources) && all_last(op.destinations) &&
+         std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_lasting_delivery);
+}
+
+// What compose() would find now, of a frame that stays.
+ChannelRun::Step ChannelRun::refresh(const Op& op) {
+  Frame& frame = *frame_;
+  frame.has_lender = false;
+  for (uint32_t i = 0; i < op.sources.count; ++i) {
+    const Operand& operand = program_->operands[op.sources.first + i];
+    if (operand.space != Space::kArrival) continue;
+    const RecvStream& stream = peer(operand.index).recv_stream(channel_);
+    if (stream.size_bytes() != frame.piece_bytes) return compose(op, 0);
+    frame.sources[i] = stream.payload();
+    frame.has_lender = frame.has_lender || stream.in_lent_memory();
+  }
+  if (op.destinations.count == 0 && moves(op)) frame.value = frame.sources[0];
+  if (!frame.has_slots) return Step::kDone;
+  frame.destinations.resize(op.destinations.count);
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    Delivery& delivery = frame.deliveries[i];
+    if (delivery.kind != MessageKind::kSlot) continue;
+    int to = program_->sends[op.sends.first + i].peer;
+    if (peer_outputs_[to]) return compose(op, 0);  // it has shared its output since
+    std::byte* slot = peer(to).send_stream(channel_).slot();
+    if (delivery.payload != nullptr) delivery.payload = slot;
+    delivery.store_to = slot;
+    frame.destinations.push_back(slot);
   }
   return Step::kDone;
 }
@@ -65,14 +121,15 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
 // Notes how a source of so many bytes lies, and says how many it has in the datatype.
 uint64_t ChannelRun::note_width(uint64_t size_bytes, uint64_t expected_bytes) {
   bool is_wide = size_bytes == expected_bytes * growth_;
-  widths_.push_back(is_wide ? Width::kWide : Width::kNarrow);
+  frame_->widths.push_back(is_wide ? Width::kWide : Width::kNarrow);
   return is_wide ? expected_bytes : size_bytes;
 }
 
 // Whether the value is that of the only source as it lies there.
 bool ChannelRun::moves(const Op& op) const {
-  bool changes = op.finish && (call_->op == TUTTI_AVG || (!widths_.empty() && widths_[0] == Width::kWide));
-  return sources_.size() == 1 && !changes;
+  const std::vector<Width>& widths = frame_->widths;
+  bool changes = op.finish && (call_->op == TUTTI_AVG || (!widths.empty() && widths[0] == Width::kWide));
+  return frame_->sources.size() == 1 && !changes;
 }
 
 ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
@@ -93,7 +150,7 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
     case Space::kArrival: break;
   }
   const RecvStream& stream = peer(operand.index).recv_stream(channel_);
-  has_lender_ = has_lender_ || stream.in_lent_memory();
+  frame_->has_lender = frame_->has_lender || stream.in_lent_memory();
   return {stream.payload(), stream.size_bytes()};
 }
 
@@ -108,7 +165,7 @@ std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
   if (operand.space == Space::kOutput) return output_piece(operand.index, slice).data();
   TUTTI_CHECK(operand.space == Space::kTemp);
   Temp& stored = temp(operand.index, slice);
-  stored.size_bytes = value_bytes_;
+  stored.size_bytes = frame_->value_bytes;
   return stored.data;
 }
 
@@ -122,14 +179,14 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
     if (from.recv_stream(channel_).in_lent_memory()) visit(from);
   }
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    if (deliveries_[i].kind == MessageKind::kDirect) visit(peer(program_->sends[op.sends.first + i].peer));
+    if (frame_->deliveries[i].kind == MessageKind::kDirect) visit(peer(program_->sends[op.sends.first + i].peer));
   }
 }
 
 // combine() while no peer's caller may go on, and only if none has: nothing wrong is sent, and nothing is stored where
 // it is not expected.
 ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
-  if (!has_lender_) {
+  if (!frame_->has_lender) {
     combine(op);
     return Step::kDone;
   }
@@ -149,23 +206,27 @@ ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
   return gone == nullptr ? Step::kDone : fail(has_left(*gone));
 }
 
-// Decides where the value is stored besides destinations_, and where messages find it.
+// Decides where the value is stored besides the op's own destinations, and where messages find it.
 void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
-  value_ = !destinations_.empty() ? destinations_[0] : moves(op) ? sources_[0] : nullptr;
-  deliveries_.clear();
+  Frame& frame = *frame_;
+  frame.value = !frame.destinations.empty() ? frame.destinations[0] : moves(op) ? frame.sources[0] : nullptr;
+  frame.deliveries.clear();
+  frame.has_slots = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    deliveries_.push_back(choose_delivery(op, program_->sends[op.sends.first + i], slice));
-    has_lender_ = has_lender_ || deliveries_.back().kind == MessageKind::kDirect;
-    if (deliveries_.back().store_to != nullptr) destinations_.push_back(deliveries_.back().store_to);
+    Delivery delivery = choose_delivery(op, program_->sends[op.sends.first + i], slice);
+    frame.has_lender = frame.has_lender || delivery.kind == MessageKind::kDirect;
+    frame.has_slots = frame.has_slots || delivery.kind == MessageKind::kSlot;
+    if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
+    frame.deliveries.push_back(delivery);
   }
-  if (value_ != nullptr || value_bytes_ > inline_bytes_ || op.sends.count == 0) return;
-  value_ = small_value_;
-  destinations_.push_back(small_value_);
+  if (frame.value != nullptr || frame.value_bytes > inline_bytes_ || op.sends.count == 0) return;
+  frame.value = small_value_;
+  frame.destinations.push_back(small_value_);
 }
 
 ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send, uint64_t slice) {
-  if (value_bytes_ == 0) return {MessageKind::kSignal, nullptr, nullptr};
-  if (value_bytes_ <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
+  if (frame_->value_bytes == 0) return {MessageKind::kSignal, nullptr, nullptr};
+  if (frame_->value_bytes <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
   SendStream& stream = to.send_stream(channel_);
   if (!to.mapped()) {
@@ -178,7 +239,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
     Piece piece = call_->partition.output(channel_, send.into, slice);
     bool fits = memory != nullptr && memory->mapped != nullptr && window.offset <= memory->size_bytes &&
                 piece.offset_bytes <= memory->size_bytes - window.offset &&
-                value_bytes_ <= memory->size_bytes - window.offset - piece.offset_bytes;
+                frame_->value_bytes <= memory->size_bytes - window.offset - piece.offset_bytes;
     if (fits) return {MessageKind::kDirect, memory->mapped + window.offset + piece.offset_bytes, nullptr};
   }
   if (may_lend(send)) {
@@ -200,7 +261,7 @@ bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
   uint64_t least = only_moves ? 0 : kCachedBytes;
   const DataPathOptions& options = call_->options;
   bool streams = call_->size_bytes >= options.streaming_min_bytes;
-  return value_bytes_ >= std::max(least, options.pull_min_bytes) && !streams;
+  return frame_->value_bytes >= std::max(least, options.pull_min_bytes) && !streams;
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.
@@ -218,29 +279,32 @@ const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
 }
 
 void ChannelRun::combine(const Op& op) {
-  if (value_bytes_ == 0 || destinations_.empty()) return;
+  const Frame& frame = *frame_;
+  if (frame.value_bytes == 0 || frame.destinations.empty()) return;
   if (!moves(op)) return reduce_sources(op);
   Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
-  for (std::byte* to : destinations_) {
-    if (to != sources_[0]) copy(to, sources_[0], value_bytes_, store);
+  for (std::byte* to : frame.destinations) {
+    if (to != frame.sources[0]) copy(to, frame.sources[0], frame.value_bytes, store);
   }
 }
 
 void ChannelRun::reduce_sources(const Op& op) {
-  uint64_t count = piece_bytes_ / size_of(call_->datatype);
+  const Frame& frame = *frame_;
+  uint64_t count = frame.piece_bytes / size_of(call_->datatype);
   if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
-    return by_function_.combine(*call_->own_op, call_->datatype, sources_, destinations_, count);
+    return by_function_.combine(*call_->own_op, call_->datatype, frame.sources, frame.destinations, count);
   }
   bool divides = op.finish && call_->op == TUTTI_AVG;
   ReduceArgs args = {.datatype = call_->datatype,
                      .op = multiplies_first() ? TUTTI_SUM : call_->op,
-                     .sources = sources_,
-                     .destinations = destinations_,
+                     .sources = frame.sources,
+                     .destinations = frame.destinations,
                      .count = count,
                      .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
                      .store = streams_past_caches(op) ? Store::kStreaming : Store::kCached};
-  bool any_wide = width_ == Width::kWide || std::find(widths_.begin(), widths_.end(), Width::kWide) != widths_.end();
-  any_wide ? reduce_partial(args, widths_, width_) : reduce(args);
+  const std::vector<Width>& widths = frame.widths;
+  bool any_wide = frame.width == Width::kWide || std::find(widths.begin(), widths.end(), Width::kWide) != widths.end();
+  any_wide ? reduce_partial(args, widths, frame.width) : reduce(args);
 }
 
 // Results of large calls that nobody reads soon.
@@ -250,15 +314,15 @@ bool ChannelRun::streams_past_caches(const Op& op) const {
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
     final_here = final_here && program_->operands[op.destinations.first + i].space == Space::kOutput;
   }
-  return final_here && std::all_of(deliveries_.begin(), deliveries_.end(),
+  return final_here && std::all_of(frame_->deliveries.begin(), frame_->deliveries.end(),
                                    [](const Delivery& d) { return d.kind == MessageKind::kDirect; });
 }
 
 ChannelRun::Step ChannelRun::send_all(const Op& op) {
   for (; sent_ < op.sends.count; ++sent_) {
     const Send& send = program_->sends[op.sends.first + sent_];
-    const Delivery& delivery = deliveries_[sent_];
-    const std::byte* payload = delivery.kind == MessageKind::kInline ? value_ : delivery.payload;
+    const Delivery& delivery = frame_->deliveries[sent_];
+    const std::byte* payload = delivery.kind == MessageKind::kInline ? frame_->value : delivery.payload;
     Peer& to = peer(send.peer);
     auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload);
     if (!result.ok()) return fail(std::move(result).status());
@@ -270,10 +334,10 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
 Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& delivery) const {
   Message message;
   message.kind = delivery.kind;
-  message.size_bytes = value_bytes_;
+  message.size_bytes = frame_->value_bytes;
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window;
-  message.chunk_bytes = one_slice_ && !with_counts_ ? piece_bytes_ : chunk_bytes(op);
+  message.chunk_bytes = one_slice_ && !with_counts_ ? frame_->piece_bytes : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;

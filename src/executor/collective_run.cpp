@@ -53,6 +53,15 @@ void CollectiveRun::start(const std::vector<Program>& programs, const Call& call
   alone_ = false;
 }
 
+void CollectiveRun::start_again() {
+  has_begun_ = false;
+  alone_ = false;
+  for (size_t i = 0; i < active_; ++i) {
+    channels_[i].start_again();
+    states_[i] = {};
+  }
+}
+
 // A function of the program is not asked to serve several threads at once.
 bool CollectiveRun::may_share() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;

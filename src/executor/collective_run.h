@@ -53,6 +53,8 @@ class CollectiveRun {
   void prepare(const std::vector<Program>& programs);
   // Everything outlives the run.
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
+  // The same call once more: nothing that start() was given has changed but the signature.
+  void start_again();
   Result<Progress> advance(Patience patience = Patience::kNone);
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
   bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }
