@@ -15,17 +15,21 @@ constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines an
 }  // namespace
 
 Status Communicator::run(const CallArguments& arguments) {
+  if (is_point_to_point(arguments.collective)) return run_direct(arguments);
+  Turn turn = take_turn();
+  if (has_calls()) return run_after_others(arguments);
+  // Nobody but this thread ever sees the request.
+  TUTTI_TRY(admit_again(arguments));
+  adopt(blocking_);
+  drive(blocking_);
+  return std::move(blocking_.result);
+}
+
+Status Communicator::run_after_others(const CallArguments& arguments) {
   tutti_request request;
   request.arguments = arguments;
-  if (is_point_to_point(arguments.collective)) return run_direct(request);
-  Turn turn = take_turn();
-  std::swap(request.counts, spare_counts_);
-  // Without calls of others in front nobody but this thread ever sees the request.
-  bool alone = !has_calls();
-  TUTTI_TRY(alone ? admit_again(request) : start(request));
-  if (alone) adopt(request);
+  TUTTI_TRY(start(request));
   drive(request);
-  std::swap(request.counts, spare_counts_);
   return std::move(request.result);
 }
 
@@ -46,20 +50,16 @@ Status Communicator::admit(tutti_request& request) {
 }
 
 // Loops make one call again and again.
-Status Communicator::admit_again(tutti_request& request) {
-  if (admitted_ == request.arguments) {
-    TUTTI_TRY(check_usable());
-    request.geometry = geometry_;
-    request.communicator = this;
-    request.is_repeated = true;
-    return {};
-  }
-  CallArguments asked = request.arguments;
+Status Communicator::admit_again(const CallArguments& arguments) {
+  tutti_request& request = blocking_;
+  request.done.store(false, std::memory_order_relaxed);
+  request.is_repeated = may_be_repeated_ && request.arguments == arguments;
+  if (request.is_repeated) return check_usable();
+  may_be_repeated_ = false;
+  request.arguments = arguments;
   TUTTI_TRY(admit(request));
   // What has arrays or a function of the program is looked at every time.
-  bool is_plain = !has_counts(asked.collective) && request.arguments == asked;
-  admitted_ = is_plain ? std::optional(asked) : std::nullopt;
-  geometry_ = request.geometry;
+  may_be_repeated_ = !has_counts(arguments.collective) && request.arguments == arguments;
   return {};
 }
 

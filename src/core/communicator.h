@@ -134,7 +134,8 @@ class Communicator {
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
-  Status admit_again(tutti_request& request);
+  Status admit_again(const CallArguments& arguments);
+  Status run_after_others(const CallArguments& arguments);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   tutti_request* dequeue(RequestQueue& queue);
@@ -165,7 +166,7 @@ class Communicator {
 
   // Sends and receives (communicator_direct.cpp).
   void make_direct();
-  Status run_direct(tutti_request& request);
+  Status run_direct(const CallArguments& arguments);
   // With the turn:
   void post_direct(tutti_request& request);
   void take_queued_direct();
@@ -240,9 +241,8 @@ class Communicator {
   bool is_bound_ = false;                // run_ and call_ are as the last call was, and would be again if it is repeated
   CallRecord record_;                    // of the last call
   uint64_t calls_ = 0;
-  std::optional<CallArguments> admitted_;  // the last call, if it has neither arrays nor a function
-  Geometry geometry_;                    // of that
-  std::vector<uint64_t> spare_counts_;   // memory for the arrays of blocking calls
+  tutti_request blocking_;               // of the thread that has the turn, when no call is before its own
+  bool may_be_repeated_ = false;         // that call has neither arrays nor a function
   std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;

@@ -99,7 +99,7 @@ Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
   run_.start(prepared_->programs, call_, links_->peers());
-  bool may_be_repeated = admitted_ == active_->arguments && active_->members == 0;
+  bool may_be_repeated = active_ == &blocking_ && may_be_repeated_;
   is_bound_ = may_be_repeated && !may_have_windows() && !active_->geometry.onto_input;
   return {};
 }

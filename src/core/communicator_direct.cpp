@@ -42,7 +42,9 @@ void Communicator::post_direct(tutti_request& request) {
   complete(request, std::move(posted));
 }
 
-Status Communicator::run_direct(tutti_request& request) {
+Status Communicator::run_direct(const CallArguments& arguments) {
+  tutti_request request;
+  request.arguments = arguments;
   TUTTI_TRY(admit(request));
   Turn turn = take_turn();
   take_queued_direct();  // they came before it

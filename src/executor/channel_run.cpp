@@ -79,7 +79,9 @@ void ChannelRun::enter_section() {
   round_ = 0;
   op_ = 0;
   computed_ = false;
-  if (section_ < program_->sections.size()) rounds_ = rounds_of(program_->sections[section_]);
+  if (section_ == program_->sections.size()) return;
+  const ProgramSection& section = program_->sections[section_];
+  rounds_ = one_slice_ ? uint64_t{1} + section.most_lag : rounds_of(section);
 }
 
 uint64_t ChannelRun::slices_of(const Op& op) const {
@@ -92,17 +94,17 @@ uint64_t ChannelRun::chunk_bytes(const Op& op) const {
   return with_counts_ ? partition.block_bytes(op.chunk) : partition.size_bytes(channel_, op.chunk);
 }
 
-uint64_t ChannelRun::rounds_of(Span ops) const {
+uint64_t ChannelRun::rounds_of(const ProgramSection& section) const {
   uint64_t rounds = 0;
-  for (uint32_t i = ops.first; i < ops.first + ops.count; ++i) {
+  for (uint32_t i = section.ops.first; i < section.ops.first + section.ops.count; ++i) {
     rounds = std::max(rounds, slices_of(program_->ops[i]) + program_->ops[i].lag);
   }
   return rounds;
 }
 
-void ChannelRun::next_op() {
-  computed_ = false;
-  if (++op_ < program_->sections[section_].count) return;
+bool ChannelRun::runs_in_round(const Op& op) const { return round_ >= op.lag && round_ - op.lag < slices_of(op); }
+
+void ChannelRun::next_round() {
   op_ = 0;
   if (++round_ < rounds_) return;
   ++section_;
@@ -114,15 +116,18 @@ Result<Progress> ChannelRun::advance() {
   Step step = Step::kDone;
   awaited_ = nullptr;
   while (section_ < program_->sections.size()) {
-    Span ops = program_->sections[section_];
-    if (ops.count > 0) {
+    Span ops = program_->sections[section_].ops;
+    bool all_run = one_slice_ && rounds_ == 1;
+    for (; op_ < ops.count; ++op_) {
       const Op& op = program_->ops[ops.first + op_];
-      bool runs = (one_slice_ && rounds_ == 1) || (round_ >= op.lag && round_ - op.lag < slices_of(op));
-      if (runs) step = run(op, round_ - op.lag);
+      if (!all_run && !runs_in_round(op)) continue;
+      step = run(op, round_ - op.lag);
       if (step != Step::kDone) break;
-      moved = moved || runs;
+      computed_ = false;
+      moved = true;
     }
-    next_op();
+    if (step != Step::kDone) break;
+    next_round();
   }
   if (step == Step::kDone) step = settle();
   if (step != Step::kWaits) give_back_scratch();
@@ -165,6 +170,20 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   }
   const Line& line = stream.next_line();
   Message message = decode(line);
+  frame_ = &frame_of(op);
+  bool is_as_before = frame_->stays_in == starts_ && frame_->kind_and_size == line.words[2];
+  if (!is_as_before || line.words[1] != call_->signature) {
+    if (Step right = look_at(line, message, op, slice, from); right != Step::kDone) return right;
+  }
+  if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
+  Step accepted = accept(from, stream, message, frame_->into);
+  if (accepted == Step::kDone && op.release) stream.release();
+  return accepted;
+}
+
+// Whether the message is the one that this call waits for.
+ChannelRun::Step ChannelRun::look_at(const Line& line, const Message& message, const Op& op, uint64_t slice,
+                                     const Peer& from) {
   if (line.words[1] != call_->signature) {
     foreign_signature_ = line.words[1];
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
@@ -173,11 +192,12 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   if (Status form = check_form(message, op, slice, from); !form.ok()) {
     return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
-  if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
-  std::byte* into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
-  Step accepted = accept(from, stream, message, into);
-  if (accepted == Step::kDone && op.release) stream.release();
-  return accepted;
+  frame_->into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
+  frame_->kind_and_size = line.words[2];
+  bool is_inline = message.kind == MessageKind::kInline;
+  bool stays = one_slice_ && !with_counts_ && is_inline && frame_ != &frames_.back();
+  frame_->stays_in = stays ? starts_ : 0;
+  return Step::kDone;
 }
 
 Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t slice,

@@ -55,7 +55,8 @@ class ChannelRun {
     std::byte* store_to = nullptr;        // the kernel stores here; null: nothing to store
     const std::byte* payload = nullptr;   // what the message carries or refers to
   };
-  // What one kCompute works with, and where its value goes. In a call that is made again and again most of it stays.
+  // What one kCompute works with, and where its value goes; of a kWait, how its message has to be. In a call that is
+  // made again and again most of it stays.
   struct Frame {
     std::vector<const std::byte*> sources;
     std::vector<Width> widths;             // of the sources, in calls whose partial results grow; else empty
@@ -65,8 +66,11 @@ class ChannelRun {
     uint64_t value_bytes = 0;              // as it lies here and in messages
     Width width = Width::kNarrow;          // how that is
     const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
+    uint64_t kind_and_size = 0;            // kWait: what the message says of itself
+    std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
     bool has_slots = false;                // some deliveries store into slots
+    bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
   };
 
@@ -83,6 +87,7 @@ class ChannelRun {
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
   Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
+  Step look_at(const Line& line, const Message& message, const Op& op, uint64_t slice, const Peer& from);
   // Between begin_access() and end_access() of the peer's link.
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);
@@ -123,15 +128,19 @@ class ChannelRun {
   void take_scratch();
   void give_back_scratch();
   void prepare_own_op();
-  Frame& frame_of(uint32_t op) { return frames_[std::min<size_t>(op, frames_.size() - 1)]; }
+  Frame& frame_of(const Op& op) {
+    auto index = static_cast<size_t>(&op - program_->ops.data());
+    return frames_[std::min(index, frames_.size() - 1)];
+  }
   void enter_section();
-  void next_op();
+  void next_round();
+  bool runs_in_round(const Op& op) const;
   // How often an op runs, and how many rounds that makes of the current section.
   uint64_t slices_of(const Op& op) const;
   // Of the op's chunk on this channel; with counts of all of it, so that an error can name those of the two callers. 0
   // for bare signals.
   uint64_t chunk_bytes(const Op& op) const;
-  uint64_t rounds_of(Span ops) const;
+  uint64_t rounds_of(const ProgramSection& section) const;
   Step settle();
   Peer& peer(int rank) { return *(*peers_)[rank]; }
 
@@ -156,7 +165,7 @@ class ChannelRun {
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
-  Frame* frame_ = nullptr;                 // of the current kCompute
+  Frame* frame_ = nullptr;                 // of the current op
   uint64_t starts_ = 0;
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 

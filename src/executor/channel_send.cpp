@@ -1,6 +1,7 @@
 // The computing and sending half of the interpreter: one kCompute gathers its sources, decides for every message how
 // the value gets there with the fewest copies, lets the kernel store to all places at once, and sends.
 #include <algorithm>
+#include <bit>
 
 #include "executor/channel_run.h"
 
@@ -8,7 +9,7 @@ namespace tutti {
 
 ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
   if (!computed_) {
-    frame_ = &frame_of(static_cast<uint32_t>(&op - program_->ops.data()));
+    frame_ = &frame_of(op);
     Step ready = await_slots(op);
     if (ready == Step::kDone) ready = frame_->stays_in == starts_ ? refresh(op) : compose(op, slice);
     if (ready != Step::kDone) return ready;
@@ -45,6 +46,7 @@ ChannelRun::Step ChannelRun::gather(const Op& op, uint64_t slice) {
   frame.destinations.clear();
   frame.piece_bytes = 0;
   frame.has_lender = false;
+  frame.has_arrivals = false;
   bool grows = growth_ > 1 && op.chunk != kNoChunk;
   uint64_t expected_bytes = grows ? call_->partition.slice_bytes(channel_, op.chunk, slice) : 0;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
@@ -93,6 +95,7 @@ bool ChannelRun::will_stay(const Op& op) const {
 // What compose() would find now, of a frame that stays.
 ChannelRun::Step ChannelRun::refresh(const Op& op) {
   Frame& frame = *frame_;
+  if (!frame.has_arrivals && !frame.has_slots) return Step::kDone;
   frame.has_lender = false;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     const Operand& operand = program_->operands[op.sources.first + i];
@@ -150,6 +153,7 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
     case Space::kArrival: break;
   }
   const RecvStream& stream = peer(operand.index).recv_stream(channel_);
+  frame_->has_arrivals = true;
   frame_->has_lender = frame_->has_lender || stream.in_lent_memory();
   return {stream.payload(), stream.size_bytes()};
 }
@@ -290,7 +294,7 @@ void ChannelRun::combine(const Op& op) {
 
 void ChannelRun::reduce_sources(const Op& op) {
   const Frame& frame = *frame_;
-  uint64_t count = frame.piece_bytes / size_of(call_->datatype);
+  uint64_t count = frame.piece_bytes >> std::countr_zero(size_of(call_->datatype));
   if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
     return by_function_.combine(*call_->own_op, call_->datatype, frame.sources, frame.destinations, count);
   }

@@ -149,11 +149,13 @@ Program lower(const Plan& plan, int rank, int channel) {
     Span ops{static_cast<uint32_t>(program.ops.size()), 0};
     SectionLowering(section, (*facts)[s], program).run();
     ops.count = static_cast<uint32_t>(program.ops.size()) - ops.first;
+    uint8_t most_lag = 0;
     for (const Step& step : section.steps) {
-      program.temp_copies = std::max<int>(program.temp_copies, step.lag + 1);
+      most_lag = std::max(most_lag, step.lag);
       if (step.peer >= 0) peers.insert(step.peer);
     }
-    program.sections.push_back(ops);
+    program.temp_copies = std::max(program.temp_copies, most_lag + 1);
+    program.sections.push_back({ops, most_lag});
   }
   program.peers.assign(peers.begin(), peers.end());
   return program;

@@ -58,9 +58,11 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
   return line;
 }
 
+inline MessageKind kind_of(const Line& line) { return static_cast<MessageKind>(line.words[2] & 0xff); }
+
 inline Message decode(const Line& line) {
   Message message;
-  message.kind = static_cast<MessageKind>(line.words[2] & 0xff);
+  message.kind = kind_of(line);
   message.size_bytes = line.words[2] >> 8;
   if (message.kind == MessageKind::kInline) return message;
   message.payload = {static_cast<uint32_t>(line.words[3]), line.words[4]};

@@ -89,14 +89,14 @@ void SendStream::give_back(uint64_t puts_completed) {
   filled_.erase(filled_.begin(), first_kept);
 }
 
-Result<PutResult> SendStream::send(const Message& message, uint64_t signature, const std::byte* payload) {
-  Line line = encode(message, sent_ + 1, signature, payload);
-  RemoteSlice where{&peer_.remote_arena_, lines_offset_ + sent_ % line_count_ * sizeof(Line)};
-  bool by_put = message.kind == MessageKind::kSlot && !peer_.mapped();
+Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> payload) {
+  MessageKind kind = kind_of(line);
+  RemoteSlice where{&peer_.remote_arena_, lines_offset_ + (sent_ & (line_count_ - 1)) * sizeof(Line)};
+  bool by_put = kind == MessageKind::kSlot && !peer_.mapped();
   PutResult result;
   if (by_put) {
     RemoteSlice to{&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
-    result = TUTTI_TRY(peer_.link_.put(to, {payload, message.size_bytes}, where, line));
+    result = TUTTI_TRY(peer_.link_.put(to, payload, where, line));
   } else {
     result = TUTTI_TRY(peer_.link_.signal(where, line));
   }
@@ -106,13 +106,13 @@ Result<PutResult> SendStream::send(const Message& message, uint64_t signature, c
     ++peer_.messages_;
   }
   if (by_put) ++peer_.puts_;
-  if (by_put && payload == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
+  if (by_put && payload.data() == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
-  if (takes_slot(message.kind)) {
+  if (takes_slot(kind)) {
     slot_users_[slots_.next] = sent_;
     slots_.advance();
   }
-  if (message.kind == MessageKind::kReference || message.kind == MessageKind::kPull) referenced_ = sent_;
+  if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
   return result;
 }
 

@@ -50,7 +50,9 @@ class SendStream {
   uint64_t sent() const { return sent_; }
   // Sends the next message. `payload` is read from until the link has sent it (not mapped) and
   // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
-  Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload);
+  Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload) {
+    return send(encode(message, sent_ + 1, signature, payload), {payload, message.size_bytes});
+  }
 
  private:
   friend class Peer;
@@ -60,6 +62,7 @@ class SendStream {
     BufferPool::Buffer buffer;
   };
 
+  Result<PutResult> send(const Line& line, std::span<const std::byte> payload);
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
@@ -88,7 +91,7 @@ class RecvStream {
 
   // The next message is here.
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
-  const Line& next_line() const { return lines_[taken_ % line_count_]; }  // valid when ready()
+  const Line& next_line() const { return lines_[taken_ & (line_count_ - 1)]; }  // valid when ready()
   std::byte* next_slot() const { return slots_.next_slot(); }  // of the next message, if it takes one
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);

@@ -46,8 +46,13 @@ struct Op {
   Span releases;               // kCompute: into peers; their arrivals are read here for the last time
 };
 
+struct ProgramSection {
+  Span ops;
+  uint8_t most_lag = 0;        // of any of them
+};
+
 struct Program {
-  std::vector<Span> sections;  // into ops
+  std::vector<ProgramSection> sections;
   std::vector<Op> ops;
   std::vector<Operand> operands;
   std::vector<Send> sends;

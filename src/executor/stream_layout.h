@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "transports/transport.h"
@@ -23,9 +24,10 @@ struct SlotShape {
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
   uint64_t stride() const { return slot_bytes + 3 * sizeof(Line); }
   uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
-  int message_lines() const { return std::max(64, slots); }
+  // A power of two, so that the line of a message takes no division.
+  uint32_t message_lines() const { return std::bit_ceil(static_cast<uint32_t>(std::max(64, slots))); }
   // With the one where the peer counts the messages that it has released.
-  uint64_t lines() const { return static_cast<uint64_t>(message_lines()) + 1; }
+  uint64_t lines() const { return uint64_t{message_lines()} + 1; }
 };
 
 // From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
