@@ -171,7 +171,8 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   const Line& line = stream.next_line();
   Message message = decode(line);
   frame_ = &frame_of(op);
-  bool is_as_before = frame_->stays_in == starts_ && frame_->kind_and_size == line.words[2];
+  bool is_as_before = frame_->stays_in == starts_ && frame_->kind_and_size == line.words[2] &&
+                      frame_->piece_bytes == message.chunk_bytes;
   if (!is_as_before || line.words[1] != call_->signature) {
     if (Step right = look_at(line, message, op, slice, from); right != Step::kDone) return right;
   }
@@ -194,8 +195,8 @@ ChannelRun::Step ChannelRun::look_at(const Line& line, const Message& message, c
   }
   frame_->into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
   frame_->kind_and_size = line.words[2];
-  bool is_inline = message.kind == MessageKind::kInline;
-  bool stays = one_slice_ && !with_counts_ && is_inline && frame_ != &frames_.back();
+  frame_->piece_bytes = message.chunk_bytes;
+  bool stays = one_slice_ && !with_counts_ && frame_ != &frames_.back();
   frame_->stays_in = stays ? starts_ : 0;
   return Step::kDone;
 }
