@@ -72,7 +72,7 @@ void check_writable(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code unknown;
   if (fs::is_directory(path, unknown)) fail(kUsageError, "--output {}: it is a folder; name a file", path);
-  fs::path at = fs::weakly_canonical(path, unknown);  // a link's file is replaced, not the link
+  fs::path at = fs::weakly_canonical(fs::absolute(path, unknown), unknown);  // a link's file is replaced, not the link
   bool is_device = fs::exists(at, unknown) && !fs::is_regular_file(at, unknown);
   if (!is_device) at = at.parent_path();
   while (!fs::exists(at, unknown) && at.has_relative_path()) at = at.parent_path();

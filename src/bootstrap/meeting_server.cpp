@@ -80,6 +80,7 @@ void MeetingServer::begin_to_stop() {
 void MeetingServer::accept_guests() {
   for (const Listener& listener : listeners_) {
     while (std::optional<Accepted> accepted = accept_one(listener)) {
+      if (Status works = accepted->is_unix ? Status() : tls_->prepare(); !works.ok()) return fail(works);
       auto stream = accepted->is_unix ? make_unix_stream(std::move(accepted->fd))
                                       : tls_->make_stream(std::move(accepted->fd), TlsRole::kAccepts);
       if (!stream.ok()) {

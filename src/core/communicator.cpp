@@ -58,7 +58,7 @@ Status Communicator::admit_again(const CallArguments& arguments) {
   may_be_repeated_ = false;
   request.arguments = arguments;
   TUTTI_TRY(admit(request));
-  // What has arrays or a function of the program is looked at every time.
+  // What has arrays or an operation of the program is looked at every time.
   may_be_repeated_ = !has_counts(arguments.collective) && request.arguments == arguments;
   return {};
 }

@@ -238,11 +238,11 @@ class Communicator {
   WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
   Call call_;
-  bool is_bound_ = false;                // run_ and call_ are as the last call was, and would be again if it is repeated
+  bool is_bound_ = false;                // run_ and call_ would be the same for that call again
   CallRecord record_;                    // of the last call
   uint64_t calls_ = 0;
   tutti_request blocking_;               // of the thread that has the turn, when no call is before its own
-  bool may_be_repeated_ = false;         // that call has neither arrays nor a function
+  bool may_be_repeated_ = false;         // it has neither arrays nor an operation of the program
   std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;

@@ -72,6 +72,7 @@ Status Communicator::begin(tutti_request& request) {
   }
   bool is_bound = is_bound_ && request.is_repeated && !may_have_windows();
   if (!is_bound) {
+    is_bound_ = false;
     prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
     record_ = {.collective = arguments.collective,
                .datatype = arguments.datatype,
@@ -99,8 +100,8 @@ Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
   run_.start(prepared_->programs, call_, links_->peers());
-  bool may_be_repeated = active_ == &blocking_ && may_be_repeated_;
-  is_bound_ = may_be_repeated && !may_have_windows() && !active_->geometry.onto_input;
+  bool may_be_repeated = active_ == &blocking_ && may_be_repeated_ && !may_have_windows();
+  is_bound_ = may_be_repeated && !call_.input_window && !call_.output_window && !active_->geometry.onto_input;
   return {};
 }
 
@@ -178,7 +179,6 @@ Result<Prepared*> Communicator::plan_for(CallArguments arguments) {
 }
 
 Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, const Geometry& geometry) {
-  is_bound_ = false;  // what it is bound to may go
   return plans_->get({.collective = arguments.collective,
                       .datatype = arguments.datatype,
                       .op = arguments.op,

@@ -85,6 +85,19 @@ Status populate(std::span<std::byte> bytes) {
   return memory_error(errno, fmt::format("cannot take {} bytes of memory", bytes.size()));
 }
 
+// In pieces, since a signal undoes what one call has taken, and a periodic signal would do so again and again.
+Status take_pages(int memfd, size_t size_bytes) {
+  constexpr size_t kPieceBytes = 256 * 1024;
+  for (size_t at = 0; at < size_bytes;) {
+    size_t piece = std::min(kPieceBytes, size_bytes - at);
+    int failed = ::fallocate(memfd, 0, static_cast<off_t>(at), static_cast<off_t>(piece));
+    if (failed != 0 && errno == EINTR) continue;
+    if (failed != 0) return memory_error(errno, fmt::format("cannot take {} bytes of memory", size_bytes));
+    at += piece;
+  }
+  return {};
+}
+
 // Takes the place of `pages` for `copy`, which holds the same: whoever reads there meanwhile sees one or the other.
 Status put_over(std::span<std::byte> pages, Mapping copy) {
   std::byte* from = copy.release().data();
@@ -113,11 +126,7 @@ Result<MovedPages> move_onto_memfd(std::span<std::byte> range) {
   TUTTI_TRY(check_is_ordinary(moved.pages));
   size_t whole = ceil_div(end, page) * page - base;
   moved.fd = TUTTI_TRY(create_memfd("tutti-registered", whole));
-  // A signal ends it early, and a periodic one each time: what is missing then is taken by populate().
-  bool has_room = ::fallocate(moved.fd.get(), 0, 0, static_cast<off_t>(whole)) == 0 || errno == EINTR;
-  if (!has_room) {
-    return memory_error(errno, fmt::format("cannot take {} bytes of memory", whole));
-  }
+  TUTTI_TRY(take_pages(moved.fd.get(), whole));
   moved.mapping = TUTTI_TRY(Mapping::create(moved.fd.get(), whole));
   TUTTI_TRY(populate(moved.mapping.bytes()));
   ::madvise(moved.mapping.bytes().data(), whole, MADV_DONTFORK);

@@ -1,4 +1,4 @@
-// One call on its way: what tutti_request_t points to, and what blocking calls keep on the stack.
+// One call on its way: what tutti_request_t points to, and what blocking calls are too.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ struct tutti_request {
   tutti::OwnOp own_op;           // when the arguments' op is one
   uint64_t counts_digest = 0;    // of a call that stands for several of a group
   uint32_t members = 0;          // how many they are
-  bool is_repeated = false;      // the arguments are those of the last collective
+  bool is_repeated = false;      // of a blocking call: its arguments are those of the last one
   tutti::Transfer transfer;      // of a send or a receive
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};

@@ -7,26 +7,22 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kMostFrames = 16;  // what has more ops than that is no small call
+constexpr size_t kMostFrames = 64;  // longer Programs are those of large calls, or of many ranks
 
 }  // namespace
 
 void ChannelRun::prepare(const Program& program) {
   size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
   temps_.resize(std::max(temps_.size(), temps));
-  size_t most_sources = 0, most_destinations = 0, most_sends = 0;
-  for (const Op& op : program.ops) {
-    most_sources = std::max<size_t>(most_sources, op.sources.count);
-    most_destinations = std::max<size_t>(most_destinations, op.destinations.count + op.sends.count);
-    most_sends = std::max<size_t>(most_sends, op.sends.count);
-  }
-  size_t frames = program.ops.size() <= kMostFrames ? program.ops.size() + 1 : 1;
-  frames_.resize(std::max(frames_.size(), frames));
-  for (Frame& frame : frames_) {
-    frame.sources.reserve(most_sources);
-    frame.widths.reserve(most_sources);
-    frame.destinations.reserve(most_destinations);
-    frame.deliveries.reserve(most_sends);
+  frames_.resize(std::max(frames_.size(), std::min(program.ops.size(), kMostFrames) + 1));
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    Frame& frame = frames_[std::min(i, frames_.size() - 1)];
+    frame.sources.reserve(op.sources.count);
+    frame.widths.reserve(op.sources.count);
+    frame.destinations.reserve(op.destinations.count + op.sends.count);
+    frame.deliveries.reserve(op.sends.count);
+    most_sources_ = std::max<size_t>(most_sources_, op.sources.count);
   }
 }
 
@@ -71,7 +67,7 @@ void ChannelRun::give_back_scratch() {
 
 // Memory that few calls need.
 void ChannelRun::prepare_own_op() {
-  by_function_.prepare(frames_[0].sources.capacity());
+  by_function_.prepare(most_sources_);
   if (multiplies_first()) multiplied_ = BufferPool::of_process().take(call_->shape->slice_bytes);
 }
 
@@ -171,10 +167,11 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   const Line& line = stream.next_line();
   Message message = decode(line);
   frame_ = &frame_of(op);
-  bool is_as_before = frame_->stays_in == starts_ && frame_->kind_and_size == line.words[2] &&
-                      frame_->piece_bytes == message.chunk_bytes;
-  if (!is_as_before || line.words[1] != call_->signature) {
-    if (Step right = look_at(line, message, op, slice, from); right != Step::kDone) return right;
+  uint64_t signature = line.words[1];
+  bool is_as_before = frame_->stays_in == starts_ && signature == call_->signature && frame_->kind == message.kind &&
+                      frame_->size_bytes == message.size_bytes && frame_->chunk_bytes == message.chunk_bytes;
+  if (!is_as_before) {
+    if (Step admitted = admit(message, signature, op, slice, from); admitted != Step::kDone) return admitted;
   }
   if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
   Step accepted = accept(from, stream, message, frame_->into);
@@ -182,11 +179,12 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   return accepted;
 }
 
-// Whether the message is the one that this call waits for.
-ChannelRun::Step ChannelRun::look_at(const Line& line, const Message& message, const Op& op, uint64_t slice,
-                                     const Peer& from) {
-  if (line.words[1] != call_->signature) {
-    foreign_signature_ = line.words[1];
+// Whether the message is the one that this call waits for. The frame keeps what was found.
+ChannelRun::Step ChannelRun::admit(const Message& message, uint64_t signature, const Op& op, uint64_t slice,
+                                   const Peer& from) {
+  frame_->stays_in = 0;
+  if (signature != call_->signature) {
+    foreign_signature_ = signature;
     return fail(error(Code::kInvalidUsage, "rank {} makes a different call than this rank", from.rank())
                     .at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
@@ -194,8 +192,9 @@ ChannelRun::Step ChannelRun::look_at(const Line& line, const Message& message, c
     return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
   frame_->into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
-  frame_->kind_and_size = line.words[2];
-  frame_->piece_bytes = message.chunk_bytes;
+  frame_->kind = message.kind;
+  frame_->size_bytes = message.size_bytes;
+  frame_->chunk_bytes = message.chunk_bytes;
   bool stays = one_slice_ && !with_counts_ && frame_ != &frames_.back();
   frame_->stays_in = stays ? starts_ : 0;
   return Step::kDone;

@@ -66,7 +66,9 @@ class ChannelRun {
     uint64_t value_bytes = 0;              // as it lies here and in messages
     Width width = Width::kNarrow;          // how that is
     const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
-    uint64_t kind_and_size = 0;            // kWait: what the message says of itself
+    MessageKind kind{};                    // kWait: of the message,
+    uint64_t size_bytes = 0;               // with its size,
+    uint64_t chunk_bytes = 0;              // and what it says of the chunk
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
     bool has_slots = false;                // some deliveries store into slots
@@ -87,7 +89,7 @@ class ChannelRun {
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
   void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
   Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
-  Step look_at(const Line& line, const Message& message, const Op& op, uint64_t slice, const Peer& from);
+  Step admit(const Message& message, uint64_t signature, const Op& op, uint64_t slice, const Peer& from);
   // Between begin_access() and end_access() of the peer's link.
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);
@@ -166,13 +168,14 @@ class ChannelRun {
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
   Frame* frame_ = nullptr;                 // of the current op
-  uint64_t starts_ = 0;
+  uint64_t starts_ = 0;                    // how often start() was called
+  size_t most_sources_ = 0;                // of any kCompute
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 
   // Reused tables; prepare() sizes them.
   BufferPool::Buffer scratch_;         // of the temps
   std::vector<Temp> temps_;
-  std::vector<Frame> frames_;          // of the first ops, and the last one of all others
+  std::vector<Frame> frames_;          // of the first ops; the last one of all others
   FunctionCombiner by_function_;
   BufferPool::Buffer multiplied_;      // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known

@@ -31,6 +31,7 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
 }
 
 ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
+  frame_->stays_in = 0;
   Step gathered = gather(op, slice);
   if (gathered != Step::kDone) return gathered;
   choose_deliveries(op, slice);
@@ -294,6 +295,7 @@ void ChannelRun::combine(const Op& op) {
 
 void ChannelRun::reduce_sources(const Op& op) {
   const Frame& frame = *frame_;
+  // Sizes of types are powers of two, and a division would take as long as a small reduction.
   uint64_t count = frame.piece_bytes >> std::countr_zero(size_of(call_->datatype));
   if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
     return by_function_.combine(*call_->own_op, call_->datatype, frame.sources, frame.destinations, count);

@@ -135,7 +135,7 @@ bool CollectiveRun::drive(size_t channel) noexcept {
 }
 
 Result<Progress> CollectiveRun::advance_alone() {
-  if (active_ == 1 && polled_.empty()) {  // small calls among ranks of one host
+  if (active_ == 1 && polled_.empty()) {  // nothing to take turns with
     auto progress = channels_[0].advance();
     states_[0].done = progress.ok() && *progress == Progress::kDone;
     return progress;

@@ -177,6 +177,14 @@ class Tune(ToolTest):
         self.assertEqual(done.stderr.count("info: no tuning is used, since not all hosts have the same; "), 1,
                          done.stderr)
 
+    def test_takes_a_file_that_is_not_there_yet_by_its_bare_name(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        for output in ("new.json", "sub/new.json"):
+            self.tune("--ranks", 2, "--collective", "barrier", "--output", output)
+            self.assertTrue(os.path.isfile(os.path.join(self.folder, output)))
+
     def test_says_what_is_wrong_with_its_flags(self):
         for arguments, sentence in (
                 (("--collective", "all_gather_v"), "--collective all_gather_v: there are all_reduce, reduce, "

@@ -1,0 +1,175 @@
+// A call that is made again and again, with the same arguments, keeps what it was bound to: what happens in between
+// must not be missed.
+#include <catch2/catch.hpp>
+
+#include <vector>
+
+#include "core/ranks.h"
+#include "fmt/format.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kMost = 20'000;
+
+// Element i of what `rank` contributes in round `round`: sums of them are exact in any order.
+float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
+
+struct Repeated {
+  tutti_comm_t* comm;
+  int nranks;
+  int rank;
+  size_t count;
+  std::vector<float> in = std::vector<float>(kMost * nranks), out = std::vector<float>(kMost * nranks);
+  std::vector<float> other = std::vector<float>(kMost * nranks), result = std::vector<float>(kMost * nranks);
+  void *in_handle = nullptr, *out_handle = nullptr;
+  std::string wrong;
+
+  void ok(tutti_status_t status) {
+    if (status != TUTTI_SUCCESS && wrong.empty()) wrong = tutti_last_error(comm);
+  }
+
+  void expect(const char* what, int round, size_t n, const std::function<double(size_t)>& want) {
+    for (size_t i = 0; i < n && wrong.empty(); ++i) {
+      if (out[i] == want(i)) continue;
+      wrong = fmt::format("{} of {} in round {}: element {} is {} and should be {}", what, count, round, i, out[i],
+                          want(i));
+    }
+  }
+
+  double sum(int round, size_t i) const {
+    double total = 0;
+    for (int each = 0; each < nranks; ++each) total += element(each, round, i);
+    return total;
+  }
+
+  tutti_call_t other_call() const {
+    tutti_call_t call{};
+    call.struct_size = sizeof call;
+    call.collective = TUTTI_ALL_REDUCE;
+    call.datatype = TUTTI_FLOAT32;
+    call.op = TUTTI_SUM;
+    call.count = count + 3;
+    call.send_buffer = other.data();
+    call.recv_buffer = const_cast<float*>(result.data());
+    return call;
+  }
+
+  // What may come between two of the calls; the request is to be waited for after the second.
+  tutti_request_t* disturb(int round) {
+    tutti_request_t* request = nullptr;
+    tutti_call_t call = other_call();
+    int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
+    switch (round % 8) {
+      case 1: ok(tutti_start(comm, &call, &request)); break;
+      case 2: ok(tutti_all_reduce(other.data(), result.data(), count, TUTTI_FLOAT32, TUTTI_MAX, comm, nullptr)); break;
+      case 3: toggle_registration((round / 8) % nranks); break;
+      case 4:
+        ok(tutti_group_begin());
+        for (int i = 0; i < 3; ++i) {
+          ok(tutti_all_reduce(other.data() + i * 100, result.data() + i * 100, 90, TUTTI_FLOAT32, TUTTI_SUM, comm,
+                              nullptr));
+        }
+        ok(tutti_group_end());
+        break;
+      case 5:
+        ok(tutti_send_recv(other.data(), count, next, 0, result.data(), count, before, 0, TUTTI_FLOAT32, comm, nullptr,
+                           nullptr));
+        break;
+      case 6: {
+        tutti_prepared_t* prepared = nullptr;
+        ok(tutti_prepare(comm, &call, &prepared));
+        ok(tutti_start_prepared(prepared, &request));
+        ok(tutti_wait(&request));
+        ok(tutti_prepared_destroy(prepared));
+        break;
+      }
+      default: break;
+    }
+    return request;
+  }
+
+  void toggle_registration(int who) {
+    if (rank != who) return;
+    size_t bytes = in.size() * sizeof(float);
+    if (in_handle == nullptr) {
+      ok(tutti_comm_register(comm, in.data(), bytes, &in_handle));
+      ok(tutti_comm_register(comm, out.data(), bytes, &out_handle));
+    } else {
+      ok(tutti_comm_deregister(comm, in_handle));
+      ok(tutti_comm_deregister(comm, out_handle));
+      in_handle = out_handle = nullptr;
+    }
+  }
+
+  void fill(int round) {
+    for (size_t i = 0; i < count * nranks; ++i) in[i] = element(rank, round, i);
+  }
+
+  void run(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
+           const std::function<double(int, size_t)>& want) {
+    for (int round = 0; round < 4 * 8 && wrong.empty(); ++round) {
+      tutti_request_t* request = disturb(round);
+      fill(round);
+      ok(call());
+      if (request != nullptr) ok(tutti_wait(&request));
+      expect(what, round, expected, [&](size_t i) { return want(round, i); });
+    }
+  }
+
+  void run_all() {
+    run("all_reduce", count,
+        [&] { return tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
+        [&](int round, size_t i) { return sum(round, i); });
+    run("broadcast", count,
+        [&] { return tutti_broadcast(in.data(), out.data(), count, TUTTI_FLOAT32, nranks - 1, comm, nullptr); },
+        [&](int round, size_t i) { return element(nranks - 1, round, i); });
+    run("all_gather", count * nranks,
+        [&] { return tutti_all_gather(in.data(), out.data(), count, TUTTI_FLOAT32, comm, nullptr); },
+        [&](int round, size_t i) { return element(static_cast<int>(i / count), round, i % count); });
+    run("reduce_scatter", count,
+        [&] { return tutti_reduce_scatter(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
+        [&](int round, size_t i) { return sum(round, static_cast<size_t>(rank) * count + i); });
+    run("all_to_all", count * nranks,
+        [&] { return tutti_all_to_all(in.data(), out.data(), count, TUTTI_FLOAT32, comm, nullptr); },
+        [&](int round, size_t i) {
+          return element(static_cast<int>(i / count), round, static_cast<size_t>(rank) * count + i % count);
+        });
+    ok(tutti_comm_deregister(comm, in_handle));
+    ok(tutti_comm_deregister(comm, out_handle));
+  }
+};
+
+void check_all(int nranks, size_t count, const Options& options) {
+  auto wrong = with_ranks(nranks, options, [&](tutti_comm_t* comm, int rank) {
+    Repeated calls{.comm = comm, .nranks = nranks, .rank = rank, .count = count};
+    calls.run_all();
+    return calls.wrong;
+  });
+  for (const std::string& sentence : wrong) CHECK(sentence == "");
+}
+
+}  // namespace
+
+TEST_CASE("calls that are made again see what has changed in between") {
+  for (const char* transport : {"shm", "tcp", "loopback"}) {
+    for (int nranks : {2, 3}) {
+      for (size_t count : {size_t{1}, size_t{9}, size_t{300}, size_t{4'000}, kMost}) {
+        INFO(transport << ", " << nranks << " ranks, " << count << " elements");
+        check_all(nranks, count, {{"transport", transport}});
+      }
+    }
+  }
+}
+
+TEST_CASE("calls that are made again see what has changed in between, with several channels and slices") {
+  for (const char* algorithm : {"direct", "ring", "binomial_tree", "direct_two_shot"}) {
+    for (size_t count : {size_t{7}, size_t{3'000}}) {
+      INFO(algorithm << ", " << count << " elements");
+      check_all(4, count, {{"transport", "shm"}, {"algorithm", algorithm}, {"channels", "2"}});
+      check_all(3, count, {{"transport", "tcp"}, {"algorithm", algorithm}, {"slice_bytes", "4096"}});
+    }
+  }
+}
+
+}  // namespace tutti::test
