@@ -44,7 +44,8 @@ const RemoteMemory* Peer::find(uint32_t memory_id) {
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {
   SlotShape shape = layout_.shape(channel);
-  return {.first = first, .stride = shape.stride(), .count = static_cast<uint32_t>(shape.slots)};
+  auto count = static_cast<uint32_t>(layout_.slots_in_use(channel, mapped()));
+  return {.first = first, .stride = shape.stride(), .count = count};
 }
 
 size_t Peer::buffer_bytes() const {

@@ -37,8 +37,13 @@ struct StreamLayout {
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;
 
-  // Point-to-point messages are many and small.
-  static constexpr SlotShape kDirect{.slots = 16, .slot_bytes = 64 * 1024};
+  // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
+  // way. In memory that the sender has mapped fewer of them stay in the caches.
+  static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
+  static constexpr int kMappedDirectSlots = 16;
+  int slots_in_use(int channel, bool mapped) const {
+    return channel == direct_channel() && mapped ? kMappedDirectSlots : shape(channel).slots;
+  }
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }
   SlotShape shape(int channel) const { return channel < channels ? SlotShape{slots, slot_bytes} : kDirect; }
