@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/arithmetic.h"
+#include "planner/cost.h"
 #include "planner/planner.h"
 #include "topology/caches.h"
 
@@ -23,7 +24,7 @@ uint64_t pull_min_bytes(const Costs& known) {
   constexpr uint64_t kLeast = 4096;  // the kernel maps whole pages
   constexpr double kNsPerS = 1e9;
   double slot_ns_per_byte = kNsPerS / static_cast<double>(costs.slot_bytes_per_s.value);
-  double pull_ns_per_byte = kNsPerS / static_cast<double>(costs.pull_bytes_per_s.value);
+  double pull_ns_per_byte = kPullMargin * kNsPerS / static_cast<double>(costs.pull_bytes_per_s.value);
   if (pull_ns_per_byte >= slot_ns_per_byte) return kNever;
   double even = static_cast<double>(costs.pull_ns.value) / (slot_ns_per_byte - pull_ns_per_byte);
   if (even >= static_cast<double>(uint64_t{1} << 62)) return kNever;

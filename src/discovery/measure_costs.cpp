@@ -65,10 +65,14 @@ void set(Figure& figure, std::optional<uint64_t> value) {
 
 void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   Buffers buffers(host);
-  if (auto rates = probe_memory(cpus.first, cache_bytes(host, 2), buffers.one_bytes)) {
+  const Cache& last = last_level(host);
+  uint64_t sharing = std::min<uint64_t>(std::max(1, last.cpus_sharing), std::max<size_t>(1, buffers.crowd_cpus.size()));
+  CacheSizes caches{cache_bytes(host, 2), last.size_bytes / sharing};
+  if (auto rates = probe_memory(cpus.first, caches, buffers.one_bytes)) {
     set(costs.copy_bytes_per_s, rates->copy_bytes_per_s);
     set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
+    set(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
   }
   set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes));
   set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));

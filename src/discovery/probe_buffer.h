@@ -12,14 +12,14 @@
 
 namespace tutti {
 
-// Private memory as an application has it, touched by the thread that makes it. data() is null when there is too
+// Private memory as an application has it, touched by the thread that makes it: in huge pages only where the host gives
+// them to everyone, since the kernel reads another process's memory page by page. data() is null when there is too
 // little.
 class ProbeBuffer {
  public:
   explicit ProbeBuffer(size_t size_bytes) : size_(size_bytes) {
     void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return;
-    ::madvise(memory, size_, MADV_HUGEPAGE);
     data_ = static_cast<char*>(memory);
     std::memset(data_, 1, size_);
   }

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kPiece = 256 << 10;  // as large as slices get
 constexpr uint32_t kSlots = 4;
-constexpr uint32_t kPieces = 32;      // more than the L2 holds, on both sides
+constexpr uint32_t kBuffers = 4;      // as large as the calls that have a choice: what is larger is never pulled
+constexpr uint32_t kPieces = 64;
 constexpr uint32_t kBatch = 4;        // short enough to fit between the interruptions of a busy machine
 constexpr int64_t kLimitMs = 200;
 
@@ -29,9 +30,9 @@ struct Side {
   char* slot(uint32_t piece) const { return slots.data() + piece % kSlots * kPiece; }
   bool ready() const { return from.data() != nullptr && slots.data() != nullptr && to.data() != nullptr; }
 
-  ProbeBuffer from{kPieces * kPiece};
+  ProbeBuffer from{kBuffers * kPiece};
   ProbeBuffer slots{kSlots * kPiece};
-  ProbeBuffer to{kPieces * kPiece};
+  ProbeBuffer to{kBuffers * kPiece};
   ProbeWord told;  // by the other side: so many pieces are there
 };
 
@@ -43,7 +44,7 @@ class Exchange {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
     run(which, [&](uint32_t piece) {
-      size_t at = piece * kPiece;
+      size_t at = piece % kBuffers * kPiece;
       probe_copy(theirs.slot(piece), mine.from.data() + at, kPiece);
       theirs.told.value.store(piece + 1, std::memory_order_release);
       if (!await(mine.told, piece + 1, deadline_)) return false;
@@ -56,7 +57,7 @@ class Exchange {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
     run(which, [&](uint32_t piece) {
-      size_t at = piece * kPiece;
+      size_t at = piece % kBuffers * kPiece;
       theirs.told.value.store(piece + 1, std::memory_order_release);
       return await(mine.told, piece + 1, deadline_) && pull(mine.to.data() + at, theirs.from.data() + at, kPiece);
     });

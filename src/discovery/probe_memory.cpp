@@ -12,7 +12,12 @@ void add(float* __restrict to, const float* __restrict a, const float* __restric
 
 float* floats(const ProbeBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
 
-std::optional<MemoryRates> measure(size_t bytes, size_t cached_bytes) {
+struct CachedSizes {
+  size_t l2_bytes;
+  size_t last_level_bytes;
+};
+
+std::optional<MemoryRates> measure(size_t bytes, CachedSizes cached) {
   constexpr int kPasses = 4;
   constexpr int kCachedPasses = 8;
   constexpr size_t kCachedPayload = 8 << 20;
@@ -24,21 +29,27 @@ std::optional<MemoryRates> measure(size_t bytes, size_t cached_bytes) {
   MemoryRates rates;
   rates.copy_bytes_per_s = rate_of(bytes, best_ns(kPasses, [&] { probe_copy(to.data(), a.data(), bytes); }));
   rates.reduce_bytes_per_s = rate_of(bytes, best_ns(kPasses, [&] { add_first(bytes); }));
-  size_t repeats = std::max<size_t>(1, kCachedPayload / cached_bytes);
-  uint64_t cached_ns = best_ns(kCachedPasses, [&] {
-    for (size_t i = 0; i < repeats; ++i) add_first(cached_bytes);
-  });
-  rates.cached_bytes_per_s = rate_of(repeats * cached_bytes, cached_ns);
+  auto cached_rate = [&](size_t size) {
+    size_t repeats = std::max<size_t>(1, kCachedPayload / size);
+    uint64_t ns = best_ns(kCachedPasses, [&] {
+      for (size_t i = 0; i < repeats; ++i) add_first(size);
+    });
+    return rate_of(repeats * size, ns);
+  };
+  rates.last_level_bytes_per_s = cached_rate(cached.last_level_bytes);
+  rates.cached_bytes_per_s = cached_rate(cached.l2_bytes);
   return rates;
 }
 
 }  // namespace
 
-std::optional<MemoryRates> probe_memory(int cpu, uint64_t l2_bytes, uint64_t buffer_bytes) {
-  // Three arrays fill half of the L2.
-  uint64_t cached_bytes = std::min(std::clamp<uint64_t>(l2_bytes / 6, 16 << 10, 1 << 20), buffer_bytes);
+std::optional<MemoryRates> probe_memory(int cpu, CacheSizes caches, uint64_t buffer_bytes) {
+  // Three arrays fill half of the cache.
+  CachedSizes cached;
+  cached.l2_bytes = std::min(std::clamp<uint64_t>(caches.l2_bytes / 6, 16 << 10, 1 << 20), buffer_bytes);
+  cached.last_level_bytes = std::clamp<uint64_t>(caches.last_level_bytes / 6, cached.l2_bytes, buffer_bytes);
   std::optional<MemoryRates> rates;
-  run_pinned(cpu, [&] { rates = measure(buffer_bytes, cached_bytes); });
+  run_pinned(cpu, [&] { rates = measure(buffer_bytes, cached); });
   return rates;
 }
 

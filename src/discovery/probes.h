@@ -18,9 +18,15 @@ struct MemoryRates {
   uint64_t copy_bytes_per_s = 0;
   uint64_t reduce_bytes_per_s = 0;
   uint64_t cached_bytes_per_s = 0;
+  uint64_t last_level_bytes_per_s = 0;
 };
-// On buffers of `buffer_bytes` each, three of them. `l2_bytes`: 0 when unknown.
-std::optional<MemoryRates> probe_memory(int cpu, uint64_t l2_bytes, uint64_t buffer_bytes);
+// Of one core; 0 when unknown.
+struct CacheSizes {
+  uint64_t l2_bytes = 0;
+  uint64_t last_level_bytes = 0;  // its part of what it shares with others
+};
+// On buffers of `buffer_bytes` each, three of them.
+std::optional<MemoryRates> probe_memory(int cpu, CacheSizes caches, uint64_t buffer_bytes);
 
 // The size from which on a copy is quicker with stores past the caches; kNeverStreams when it is not even at
 // `largest_bytes`. Two buffers of `largest_bytes`.

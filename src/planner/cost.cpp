@@ -33,6 +33,32 @@ uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
 }
 
+// How much of what a call touches lies where. Its parts add up to 1.
+struct Residence {
+  double l2 = 0;
+  double last_level = 0;
+  double memory = 0;
+
+  // Payload per second, of what a core reaches in each of them.
+  uint64_t rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const {
+    auto share = [](double part, uint64_t rate) { return part / static_cast<double>(std::max<uint64_t>(1, rate)); };
+    double s = share(l2, l2_rate) + share(last_level, last_level_rate) + share(memory, memory_rate);
+    return std::max<uint64_t>(1, static_cast<uint64_t>(1 / s));
+  }
+};
+
+// Input, output and slots in flight, over and over: of what exceeds a cache, the cache still has its part.
+Residence residence_of(const TopologyHost& host, uint64_t bytes) {
+  double touched = 3 * static_cast<double>(std::max<uint64_t>(1, bytes));
+  uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
+  uint64_t last_level_bytes = std::max(l2_bytes, last_level_bytes_per_rank(host));
+  Residence found;
+  found.l2 = std::min(1.0, static_cast<double>(l2_bytes) / touched);
+  found.last_level = std::min(1.0, static_cast<double>(last_level_bytes) / touched) - found.l2;
+  found.memory = 1 - found.l2 - found.last_level;
+  return found;
+}
+
 }  // namespace
 
 Work::Work(const CostInputs& inputs, const PlanShape& shape)
@@ -43,6 +69,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers));
+  add_own_blocks(inputs.request);
   if (topology_.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
 }
 
@@ -59,19 +86,19 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
     made.turn_ns = saturating_mul(ceil_div(ranks - made.cpus, made.cpus), costs.yield_ns.value);
   }
 
-  // Input, output and a slot in flight.
-  if (bytes <= cache_bytes_per_cpu(inventory) / 3) {
-    made.own_copy_bytes_per_s = made.reduce_bytes_per_s = costs.cached_bytes_per_s.value;
-  } else {
-    uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
-    made.own_copy_bytes_per_s = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
-    made.reduce_bytes_per_s = share_of(costs.reduce_bytes_per_s.value, made.own_copy_bytes_per_s, alone);
-    made.own_copy_bytes_per_s = saturating_mul(made.own_copy_bytes_per_s, threads);
-    made.reduce_bytes_per_s = saturating_mul(made.reduce_bytes_per_s, threads);
-  }
-  // The calibrated way through a slot is two copies, one at either end.
-  uint64_t slot_bytes_per_s = saturating_mul(2 * threads, costs.slot_bytes_per_s.value);
-  made.copy_bytes_per_s = std::min(made.own_copy_bytes_per_s, slot_bytes_per_s);
+  uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
+  uint64_t copy = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
+  uint64_t reduce = share_of(costs.reduce_bytes_per_s.value, copy, alone);
+  // A slot is in the caches: it costs half of a copy's traffic. The calibrated way through one is two copies.
+  uint64_t through_slot = saturating_mul(2, costs.slot_bytes_per_s.value);
+  Residence residence = residence_of(host, bytes);
+  auto rate = [&](uint64_t l2_rate, uint64_t memory_rate) {
+    return saturating_mul(threads, residence.rate(l2_rate, costs.last_level_bytes_per_s.value, memory_rate));
+  };
+  uint64_t cached = costs.cached_bytes_per_s.value;
+  made.own_copy_bytes_per_s = rate(cached, copy);
+  made.reduce_bytes_per_s = rate(cached, reduce);
+  made.copy_bytes_per_s = rate(std::min(cached, through_slot), std::min(saturating_mul(2, copy), through_slot));
   made.pulls = bytes < streaming_min_bytes(host);
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -79,6 +106,20 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
+}
+
+// Out of place a rank copies its own block as well, which it may have read for others already.
+void Work::add_own_blocks(const Request& request) {
+  Collective collective = without_counts(request.collective);
+  bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
+  bool of_root = collective == TUTTI_BROADCAST || collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
+  if (!of_all && !of_root) return;
+  uint64_t blocks = collective == TUTTI_BROADCAST ? 1 : topology_.nranks();
+  for (int rank = 0; rank < topology_.nranks(); ++rank) {
+    if (of_root && rank != request.root) continue;
+    uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
+    rank_ns_[rank] = saturating_add(rank_ns_[rank], collective == TUTTI_ALL_TO_ALL ? copy_ns : copy_ns / 2);
+  }
 }
 
 uint64_t Work::slices_of(uint64_t bytes) const {
@@ -95,7 +136,8 @@ void Work::deliver(const Host& sender, const Host& receiver, uint64_t messages, 
   uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
   uint64_t pull_ns =
       saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
-  bool pulls = sender.pulls && pull_ns < saturating_add(in_ns, out_ns);
+  double slot_ns = static_cast<double>(saturating_add(in_ns, out_ns));
+  bool pulls = sender.pulls && kPullMargin * static_cast<double>(pull_ns) < slot_ns;
   if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
   receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);
 }

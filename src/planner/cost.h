@@ -25,6 +25,9 @@ enum class Payload : uint8_t {
   kDelivered, // from the sender's buffer to the receiver's: through a slot, or pulled
 };
 
+// A pull keeps its sender waiting, so it has to be so many times as quick as two copies through a slot.
+inline constexpr double kPullMargin = 1.25;
+
 class Work {
  public:
   // `inputs` and `shape` outlive the Work.
@@ -64,6 +67,7 @@ class Work {
   // Adds what it costs both ends to bring payloads over mapped memory.
   static void deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
                       uint64_t& receiver_ns);
+  void add_own_blocks(const Request& request);
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }

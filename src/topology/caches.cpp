@@ -7,12 +7,17 @@
 namespace tutti {
 namespace {
 
-// Ranks per last-level cache, if they are spread evenly.
-uint64_t ranks_sharing_cache(const TopologyHost& host) {
+const Cache* last_level(const TopologyHost& host) {
   const auto& caches = host.inventory.caches;
   auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
   auto last = std::max_element(caches.begin(), caches.end(), lower);
-  uint64_t sharing = last == caches.end() ? 0 : std::max(0, last->cpus_sharing);
+  return last == caches.end() ? nullptr : &*last;
+}
+
+// Ranks per last-level cache, if they are spread evenly.
+uint64_t ranks_sharing_cache(const TopologyHost& host) {
+  const Cache* last = last_level(host);
+  uint64_t sharing = last == nullptr ? 0 : std::max(0, last->cpus_sharing);
   uint64_t instances = sharing == 0 ? 1 : ceil_div(host.inventory.cpu.usable(), sharing);
   return std::max<uint64_t>(1, ceil_div(host.ranks.size(), instances));
 }
@@ -25,6 +30,11 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
   constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
   uint64_t of_one_core = host.inventory.costs.streaming_bytes.value;
   return of_one_core == kNeverStreams ? UINT64_MAX : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
+}
+
+uint64_t last_level_bytes_per_rank(const TopologyHost& host) {
+  const Cache* last = last_level(host);
+  return last == nullptr ? 0 : last->size_bytes / ranks_sharing_cache(host);
 }
 
 }  // namespace tutti

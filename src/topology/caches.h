@@ -8,4 +8,7 @@ namespace tutti {
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
 
+// What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
+uint64_t last_level_bytes_per_rank(const TopologyHost& host);
+
 }  // namespace tutti

@@ -101,6 +101,7 @@ struct Costs {
   Figure copy_bytes_per_s{8'000'000'000};     // one core copying private memory much larger than the caches (payload)
   Figure reduce_bytes_per_s{6'000'000'000};   // one core, c = a + b in float32, payload of c, out of cache
   Figure cached_bytes_per_s{25'000'000'000};  // the same within L2
+  Figure last_level_bytes_per_s{16'000'000'000};  // and within one core's part of the last level of caches
   Figure memory_bytes_per_s{32'000'000'000};  // all allowed cores copying at once, payload of all together
   // One core copies this much and more faster with stores past the caches; kNeverStreams: it never does.
   Figure streaming_bytes{16 << 20};
@@ -109,7 +110,7 @@ struct Costs {
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
   Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv
-  Figure pull_bytes_per_s{5'000'000'000};     // and its bandwidth
+  Figure pull_bytes_per_s{6'250'000'000};     // and its bandwidth
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
   Figure tcp_call_ns{3'000};                  // what of it the call takes that sends or receives
   Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream

@@ -97,6 +97,7 @@ void add_costs(TreeNode& host, const Costs& costs) {
   rate("copy, one core", costs.copy_bytes_per_s);
   rate("float32 add, one core", costs.reduce_bytes_per_s);
   rate("float32 add, one core, within L2", costs.cached_bytes_per_s);
+  rate("float32 add, one core, within LLC", costs.last_level_bytes_per_s);
   rate("copy, all cores together", costs.memory_bytes_per_s);
   size("stores past the caches pay off from", costs.streaming_bytes);
   time("cache line to another core", costs.cache_line_ns);

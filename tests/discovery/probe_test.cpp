@@ -16,6 +16,7 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
   const Figure Costs::*figures[] = {&Costs::copy_bytes_per_s,
                                     &Costs::reduce_bytes_per_s,
                                     &Costs::cached_bytes_per_s,
+                                    &Costs::last_level_bytes_per_s,
                                     &Costs::memory_bytes_per_s,
                                     &Costs::streaming_bytes,
                                     &Costs::cache_line_ns,
@@ -46,7 +47,7 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
 }
 
 TEST_CASE("probes on a CPU that does not exist still end") {
-  CHECK(probe_memory(4000, 0, 1 << 20).has_value());
+  CHECK(probe_memory(4000, {}, 1 << 20).has_value());
   CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());
   probe_cache_line_ns({4000, 4001});
   probe_wake_ns({4000, 4001});

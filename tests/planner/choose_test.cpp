@@ -128,11 +128,13 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
   const Dearer all[] = {
       {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
       {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kCached, ""},
-      {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::cache_line_ns, false, kTiny, ""},
+      {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
+      {&Costs::cache_line_ns, false, kTiny, ""},
       {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
       {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"}};
   for (const Dearer& dearer : all) {
     Topology topology = test::make_topology(1, 8, 4);
+    topology.hosts[0].inventory.caches.push_back({3, 32 << 20, 1, 4});
     topology.forced_transport = dearer.transport;
     Choice before = must_choose(topology, bytes(dearer.size_bytes));
     uint64_t& value = (topology.hosts[0].inventory.costs.*dearer.figure).value;
@@ -151,9 +153,10 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
     Topology topology = test::make_topology(2, 4, 2);
     for (TopologyHost& host : topology.hosts) {
       Costs& costs = host.inventory.costs;
-      for (Figure* figure : {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
-                             &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s, &costs.yield_ns,
-                             &costs.tcp_ns, &costs.tcp_call_ns, &costs.tcp_bytes_per_s}) {
+      for (Figure* figure :
+           {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
+            &costs.last_level_bytes_per_s, &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
+            &costs.yield_ns, &costs.tcp_ns, &costs.tcp_call_ns, &costs.tcp_bytes_per_s}) {
         figure->value = value;
       }
     }
