@@ -1,37 +1,12 @@
 #include "core/thresholds.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/arithmetic.h"
-#include "planner/cost.h"
 #include "planner/planner.h"
 #include "topology/caches.h"
 
 namespace tutti {
-namespace {
-
-constexpr uint64_t kNever = UINT64_MAX;
-constexpr Costs kAssumed;
-
-bool is_assumed(const Figure& figure) { return figure.origin == Origin::kDefault; }
-
-// Pulling has a fixed cost, and one pass over the data; a slot takes a copy into it and another one out. What was
-// measured is not compared with what is assumed.
-uint64_t pull_min_bytes(const Costs& known) {
-  bool comparable = is_assumed(known.slot_bytes_per_s) == is_assumed(known.pull_bytes_per_s);
-  const Costs& costs = comparable ? known : kAssumed;
-  constexpr uint64_t kLeast = 4096;  // the kernel maps whole pages
-  constexpr double kNsPerS = 1e9;
-  double slot_ns_per_byte = kNsPerS / static_cast<double>(costs.slot_bytes_per_s.value);
-  double pull_ns_per_byte = kPullMargin * kNsPerS / static_cast<double>(costs.pull_bytes_per_s.value);
-  if (pull_ns_per_byte >= slot_ns_per_byte) return kNever;
-  double even = static_cast<double>(costs.pull_ns.value) / (slot_ns_per_byte - pull_ns_per_byte);
-  if (even >= static_cast<double>(uint64_t{1} << 62)) return kNever;
-  return std::max(kLeast, std::bit_ceil(static_cast<uint64_t>(even)));
-}
-
-}  // namespace
 
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];

@@ -65,9 +65,11 @@ void set(Figure& figure, std::optional<uint64_t> value) {
 
 void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   Buffers buffers(host);
+  // This core has the last level for itself meanwhile: as much of it as ranks may have, and more than the L2.
   const Cache& last = last_level(host);
-  uint64_t sharing = std::min<uint64_t>(std::max(1, last.cpus_sharing), std::max<size_t>(1, buffers.crowd_cpus.size()));
-  CacheSizes caches{cache_bytes(host, 2), last.size_bytes / sharing};
+  uint64_t sharing = std::min<uint64_t>(std::max(1, last.cpus_sharing), host.cpu.usable());
+  uint64_t l2_bytes = cache_bytes(host, 2);
+  CacheSizes caches{l2_bytes, std::max(last.size_bytes / sharing, std::min(4 * l2_bytes, last.size_bytes))};
   if (auto rates = probe_memory(cpus.first, caches, buffers.one_bytes)) {
     set(costs.copy_bytes_per_s, rates->copy_bytes_per_s);
     set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kPiece = 256 << 10;  // as large as slices get
 constexpr uint32_t kSlots = 4;
-constexpr uint32_t kBuffers = 4;      // as large as the calls that have a choice: what is larger is never pulled
+constexpr uint32_t kBuffers = 4;      // as large as usual calls that have a choice
 constexpr uint32_t kPieces = 64;
 constexpr uint32_t kBatch = 4;        // short enough to fit between the interruptions of a busy machine
 constexpr int64_t kLimitMs = 200;

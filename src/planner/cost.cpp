@@ -33,29 +33,34 @@ uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
 }
 
-// How much of what a call touches lies where. Its parts add up to 1.
+// How much of what a call touches lies where, in parts of kWhole.
 struct Residence {
-  double l2 = 0;
-  double last_level = 0;
-  double memory = 0;
+  static constexpr uint64_t kWhole = uint64_t{1} << 32;
+  uint64_t l2 = 0;
+  uint64_t last_level = 0;
+  uint64_t memory = 0;
 
   // Payload per second, of what a core reaches in each of them.
   uint64_t rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const {
-    auto share = [](double part, uint64_t rate) { return part / static_cast<double>(std::max<uint64_t>(1, rate)); };
-    double s = share(l2, l2_rate) + share(last_level, last_level_rate) + share(memory, memory_rate);
-    return std::max<uint64_t>(1, static_cast<uint64_t>(1 / s));
+    using Wide = unsigned __int128;
+    auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
+    Wide sum = time(l2, l2_rate) + time(last_level, last_level_rate) + time(memory, memory_rate);
+    return static_cast<uint64_t>(std::clamp<Wide>((Wide{kWhole} << 64) / sum, 1, UINT64_MAX / 16));
   }
 };
 
 // Input, output and slots in flight, over and over: of what exceeds a cache, the cache still has its part.
 Residence residence_of(const TopologyHost& host, uint64_t bytes) {
-  double touched = 3 * static_cast<double>(std::max<uint64_t>(1, bytes));
+  using Wide = unsigned __int128;
+  Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
+  auto part = [touched](uint64_t held) {
+    return static_cast<uint64_t>(std::min<Wide>(Residence::kWhole, Wide{held} * Residence::kWhole / touched));
+  };
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
-  uint64_t last_level_bytes = std::max(l2_bytes, last_level_bytes_per_rank(host));
   Residence found;
-  found.l2 = std::min(1.0, static_cast<double>(l2_bytes) / touched);
-  found.last_level = std::min(1.0, static_cast<double>(last_level_bytes) / touched) - found.l2;
-  found.memory = 1 - found.l2 - found.last_level;
+  found.l2 = part(l2_bytes);
+  found.last_level = part(std::max(l2_bytes, last_level_bytes_per_rank(host))) - found.l2;
+  found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;
 }
 
@@ -89,17 +94,18 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
   uint64_t copy = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
   uint64_t reduce = share_of(costs.reduce_bytes_per_s.value, copy, alone);
-  // A slot is in the caches: it costs half of a copy's traffic. The calibrated way through one is two copies.
-  uint64_t through_slot = saturating_mul(2, costs.slot_bytes_per_s.value);
+  // A slot is in the caches: it costs half of a copy's traffic. The calibrated way through one is two copies, which
+  // wait for each other after every piece; in the caches that is most of what they take, and calls overlap it.
+  uint64_t to_slot = std::min(saturating_mul(2, copy), saturating_mul(2, costs.slot_bytes_per_s.value));
   Residence residence = residence_of(host, bytes);
-  auto rate = [&](uint64_t l2_rate, uint64_t memory_rate) {
-    return saturating_mul(threads, residence.rate(l2_rate, costs.last_level_bytes_per_s.value, memory_rate));
+  auto rate = [&](uint64_t memory_rate) {
+    uint64_t one = residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, memory_rate);
+    return saturating_mul(threads, one);
   };
-  uint64_t cached = costs.cached_bytes_per_s.value;
-  made.own_copy_bytes_per_s = rate(cached, copy);
-  made.reduce_bytes_per_s = rate(cached, reduce);
-  made.copy_bytes_per_s = rate(std::min(cached, through_slot), std::min(saturating_mul(2, copy), through_slot));
-  made.pulls = bytes < streaming_min_bytes(host);
+  made.own_copy_bytes_per_s = rate(copy);
+  made.reduce_bytes_per_s = rate(reduce);
+  made.copy_bytes_per_s = rate(to_slot);
+  made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
   made.call_ns = costs.tcp_call_ns.value;
@@ -130,14 +136,13 @@ uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes) {
   return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, host.socket_bytes_per_s));
 }
 
-void Work::deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
-                   uint64_t& receiver_ns) {
+void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
+                   uint64_t& sender_ns, uint64_t& receiver_ns) {
   uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
   uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
   uint64_t pull_ns =
       saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
-  double slot_ns = static_cast<double>(saturating_add(in_ns, out_ns));
-  bool pulls = sender.pulls && kPullMargin * static_cast<double>(pull_ns) < slot_ns;
+  bool pulls = may_pull && bytes / messages >= sender.pull_min_bytes;
   if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
   receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);
 }
@@ -158,7 +163,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, copy_ns);
     // What a reduction stores has been read already.
     if (payload == Payload::kPartial || payload == Payload::kStored) sender_ns = saturating_add(sender_ns, copy_ns / 2);
-    if (payload == Payload::kDelivered) deliver(sender, receiver, messages, total_bytes, sender_ns, receiver_ns);
+    if (payload == Payload::kDelivered) {
+      deliver(sender, receiver, link.pull, messages, total_bytes, sender_ns, receiver_ns);
+    }
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {

@@ -25,9 +25,6 @@ enum class Payload : uint8_t {
   kDelivered, // from the sender's buffer to the receiver's: through a slot, or pulled
 };
 
-// A pull keeps its sender waiting, so it has to be so many times as quick as two copies through a slot.
-inline constexpr double kPullMargin = 1.25;
-
 class Work {
  public:
   // `inputs` and `shape` outlive the Work.
@@ -54,7 +51,7 @@ class Work {
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t reduce_bytes_per_s = 1;
-    bool pulls = true;                  // calls so large that results are stored past the caches do not
+    uint64_t pull_min_bytes = 0;        // calls so large that results are stored past the caches do not pull
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
@@ -65,8 +62,8 @@ class Work {
   };
 
   // Adds what it costs both ends to bring payloads over mapped memory.
-  static void deliver(const Host& sender, const Host& receiver, uint64_t messages, uint64_t bytes, uint64_t& sender_ns,
-                      uint64_t& receiver_ns);
+  static void deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
+                      uint64_t& sender_ns, uint64_t& receiver_ns);
   void add_own_blocks(const Request& request);
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;

@@ -1,6 +1,7 @@
 #include "topology/caches.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/arithmetic.h"
 
@@ -23,6 +24,25 @@ uint64_t ranks_sharing_cache(const TopologyHost& host) {
 }
 
 }  // namespace
+
+// Pulling has a fixed cost, and one pass over the data; a slot takes a copy into it and another one out. A pull keeps
+// its sender waiting, so it has to be 1.25 times as quick. What was measured is not compared with what is assumed.
+uint64_t pull_min_bytes(const Costs& known) {
+  constexpr uint64_t kLeast = 4096;  // the kernel maps whole pages
+  constexpr uint64_t kNever = UINT64_MAX;
+  constexpr Costs kAssumed;
+  using Wide = unsigned __int128;
+  auto is_assumed = [](const Figure& figure) { return figure.origin == Origin::kDefault; };
+  bool comparable = is_assumed(known.slot_bytes_per_s) == is_assumed(known.pull_bytes_per_s);
+  const Costs& costs = comparable ? known : kAssumed;
+  Wide slot = costs.slot_bytes_per_s.value, pull = costs.pull_bytes_per_s.value;
+  if (pull * 100 <= slot * 125) return kNever;
+  // Even where ns / 10^9 + 1.25 * bytes / pull = bytes / slot.
+  Wide bytes_per_10ms = slot * pull / (pull * 100 - slot * 125);
+  if (bytes_per_10ms > Wide{1} << 60) return kNever;
+  Wide even = bytes_per_10ms * costs.pull_ns.value / 10'000'000;
+  return even >= Wide{1} << 62 ? kNever : std::max(kLeast, std::bit_ceil(static_cast<uint64_t>(even)));
+}
 
 // A call whose input and output do not fit into the rank's share of the caches gains nothing from having its results
 // there. The calibrated size is that of one core, which has them for itself.

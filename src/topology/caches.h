@@ -1,4 +1,4 @@
-// What a host's caches mean for calls of its ranks.
+// What a host's caches, and what copies cost there, mean for calls of its ranks. Integers, since ranks plan by them.
 #pragma once
 
 #include "topology/topology.h"
@@ -7,6 +7,9 @@ namespace tutti {
 
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
+
+// Private memory is pulled from so many bytes on; UINT64_MAX: never.
+uint64_t pull_min_bytes(const Costs& costs);
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
 uint64_t last_level_bytes_per_rank(const TopologyHost& host);

@@ -127,7 +127,7 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
   constexpr uint64_t kTiny = 64, kCached = 64 << 10, kLarge = 64 << 20;
   const Dearer all[] = {
       {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
-      {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kCached, ""},
+      {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kLarge, ""},
       {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
       {&Costs::cache_line_ns, false, kTiny, ""},
       {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
@@ -152,11 +152,13 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
   for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
     Topology topology = test::make_topology(2, 4, 2);
     for (TopologyHost& host : topology.hosts) {
+      host.inventory.caches.push_back({3, 32 << 20, 1, 4});
       Costs& costs = host.inventory.costs;
       for (Figure* figure :
            {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
             &costs.last_level_bytes_per_s, &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
-            &costs.yield_ns, &costs.tcp_ns, &costs.tcp_call_ns, &costs.tcp_bytes_per_s}) {
+            &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns, &costs.tcp_call_ns,
+            &costs.tcp_bytes_per_s}) {
         figure->value = value;
       }
     }
