@@ -137,7 +137,7 @@ void Communicator::hand_over_result() {
 }
 
 bool Communicator::may_have_windows() const {
-  constexpr uint64_t kLeast = 1024;  // less is copied in the time that finding windows takes
+  constexpr uint64_t kLeast = 16 * 1024;  // less is copied in the time that finding windows takes
   return call_.size_bytes >= kLeast && links_->has_mapped_peers() && !context_->memory.empty();
 }
 
