@@ -4,7 +4,9 @@ A script's arguments are the path of `tutti`, the folder of the test programs, a
 """
 
 import collections
+import contextlib
 import os
+import random
 import re
 import secrets
 import socket
@@ -28,10 +30,12 @@ def program(name):
 
 
 def free_port():
-    """A port of the loopback address that nobody holds now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port of the loopback address that nobody holds now; not one of those that connections and port 0 are given."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class JobTest(harness.ToolTest):
