@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/guard.h"
+#include "base/watch.h"
 
 namespace tutti {
 namespace {
@@ -19,10 +20,10 @@ Status Communicator::run(const CallArguments& arguments) {
   Turn turn = take_turn();
   if (has_calls()) return run_after_others(arguments);
   // Nobody but this thread ever sees the request.
-  TUTTI_TRY(admit_again(arguments));
-  adopt(blocking_);
-  drive(blocking_);
-  return std::move(blocking_.result);
+  TUTTI_TRY(admit_again(collective_, arguments));
+  adopt(collective_.request);
+  drive(collective_.request);
+  return std::move(collective_.request.result);
 }
 
 Status Communicator::run_after_others(const CallArguments& arguments) {
@@ -49,17 +50,16 @@ Status Communicator::admit(tutti_request& request) {
   return {};
 }
 
-// Loops make one call again and again.
-Status Communicator::admit_again(const CallArguments& arguments) {
-  tutti_request& request = blocking_;
+Status Communicator::admit_again(Blocking& call, const CallArguments& arguments) {
+  tutti_request& request = call.request;
   request.done.store(false, std::memory_order_relaxed);
-  request.is_repeated = may_be_repeated_ && request.arguments == arguments;
+  request.is_repeated = call.may_be_repeated && request.arguments == arguments;
   if (request.is_repeated) return check_usable();
-  may_be_repeated_ = false;
+  call.may_be_repeated = false;
   request.arguments = arguments;
   TUTTI_TRY(admit(request));
   // What has arrays or an operation of the program is looked at every time.
-  may_be_repeated_ = !has_counts(arguments.collective) && request.arguments == arguments;
+  call.may_be_repeated = !has_counts(arguments.collective) && request.arguments == arguments;
   return {};
 }
 
@@ -92,11 +92,13 @@ void Communicator::enqueue(tutti_request& request) {
   std::lock_guard lock(queue_mutex_);
   bool is_direct = is_point_to_point(request.arguments.collective);
   (is_direct ? directs_ : collectives_).push(request);
-  if (is_direct) queued_directs_.fetch_add(1, std::memory_order_release);
+  (is_direct ? queued_directs_ : queued_collectives_).fetch_add(1, std::memory_order_release);
 }
 
-tutti_request* Communicator::dequeue(RequestQueue& queue) {
+tutti_request* Communicator::dequeue(RequestQueue& queue, std::atomic<int>& queued) {
+  if (queued.load(std::memory_order_acquire) == 0) return nullptr;
   std::lock_guard lock(queue_mutex_);
+  queued.fetch_sub(1, std::memory_order_relaxed);
   return queue.pop();
 }
 
@@ -153,7 +155,7 @@ void Communicator::drive(tutti_request& request) {
       continue;
     }
     if (wait_policy_.spin_ns > 0) {
-      run_.watch();
+      is_direct ? direct_->watch(request) : watch_while([this] { return run_.still_waits(); });
       if (links_->shares_cpu_with(is_direct ? request.arguments.peer : awaited_rank())) ::sched_yield();
     }
     if (waiter.idle()) sleep();
@@ -205,7 +207,7 @@ Advance Communicator::step(Patience patience) {
 
 Advance Communicator::step_collectives(Patience patience) {
   if (active_ == nullptr) {
-    tutti_request* request = dequeue(collectives_);
+    tutti_request* request = dequeue(collectives_, queued_collectives_);
     if (request == nullptr) return Advance::kIdle;
     if (!adopt(*request)) return Advance::kMoved;
   }

@@ -134,11 +134,17 @@ class Communicator {
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
-  Status admit_again(const CallArguments& arguments);
+  // A blocking call of the thread that has the turn. Loops make the same one again and again.
+  struct Blocking {
+    tutti_request request;
+    bool may_be_repeated = false;  // it has neither arrays nor an operation of the program
+  };
+  Status admit_again(Blocking& call, const CallArguments& arguments);
   Status run_after_others(const CallArguments& arguments);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
-  tutti_request* dequeue(RequestQueue& queue);
+  // Null when there is none.
+  tutti_request* dequeue(RequestQueue& queue, std::atomic<int>& queued);
   Turn take_turn();
   // After the turn was given up: the engine may have gone to sleep without it.
   void wake_engine();
@@ -224,6 +230,7 @@ class Communicator {
   std::mutex queue_mutex_;               // guards the queues
   RequestQueue collectives_;
   RequestQueue directs_;                 // sends and receives
+  std::atomic<int> queued_collectives_{0};
   std::atomic<int> queued_directs_{0};
 
   std::atomic<int> pending_{0};          // queued calls that are not complete
@@ -241,8 +248,9 @@ class Communicator {
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again
   CallRecord record_;                    // of the last call
   uint64_t calls_ = 0;
-  tutti_request blocking_;               // of the thread that has the turn, when no call is before its own
-  bool may_be_repeated_ = false;         // it has neither arrays nor an operation of the program
+  Blocking collective_;                  // when no call is before it
+  Blocking send_;
+  Blocking receive_;
   std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;

@@ -100,7 +100,7 @@ Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
   run_.start(prepared_->programs, call_, links_->peers());
-  bool may_be_repeated = active_ == &blocking_ && may_be_repeated_ && !may_have_windows();
+  bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated && !may_have_windows();
   is_bound_ = may_be_repeated && !call_.input_window && !call_.output_window && !active_->geometry.onto_input;
   return {};
 }

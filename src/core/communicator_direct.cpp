@@ -43,36 +43,34 @@ void Communicator::post_direct(tutti_request& request) {
 }
 
 Status Communicator::run_direct(const CallArguments& arguments) {
-  tutti_request request;
-  request.arguments = arguments;
-  TUTTI_TRY(admit(request));
   Turn turn = take_turn();
+  Blocking& call = arguments.collective == TUTTI_SEND ? send_ : receive_;
+  TUTTI_TRY(admit_again(call, arguments));
+  bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed);
+  if (is_first) {
+    auto has_run = direct_->run_now(call.request);
+    if (has_run.ok() && *has_run) return {};
+  }
   take_queued_direct();  // they came before it
-  post_direct(request);
-  drive(request);
-  return std::move(request.result);
+  post_direct(call.request);
+  drive(call.request);
+  return std::move(call.request.result);
 }
 
 Status Communicator::run_both(const CallArguments& send, const CallArguments& receive) {
-  tutti_request one, other;
-  one.arguments = send;
-  other.arguments = receive;
-  TUTTI_TRY(admit(one));
-  TUTTI_TRY(admit(other));
   Turn turn = take_turn();
+  TUTTI_TRY(admit_again(send_, send));
+  TUTTI_TRY(admit_again(receive_, receive));
   take_queued_direct();
-  post_direct(other);
-  post_direct(one);
-  drive(one);
-  drive(other);
-  return one.result.ok() ? std::move(other.result) : std::move(one.result);
+  post_direct(receive_.request);
+  post_direct(send_.request);
+  drive(send_.request);
+  drive(receive_.request);
+  return std::move(send_.request.result.ok() ? receive_.request.result : send_.request.result);
 }
 
 void Communicator::take_queued_direct() {
-  while (queued_directs_.load(std::memory_order_acquire) > 0) {
-    queued_directs_.fetch_sub(1, std::memory_order_relaxed);
-    post_direct(*dequeue(directs_));
-  }
+  while (tutti_request* request = dequeue(directs_, queued_directs_)) post_direct(*request);
 }
 
 // A rank without requests of its own looks at what others send when it is about to sleep, for a while after something

@@ -31,10 +31,32 @@ struct PointToPoint::Header {
             .datatype = static_cast<Datatype>(word >> 8 & 0xff),
             .value = static_cast<uint32_t>(word >> 32)};
   }
+  friend bool operator==(const Header&, const Header&) = default;
 };
+
+// Of a message with its data. A receive for any tag equals none.
+inline PointToPoint::Header PointToPoint::eager_header(const CallArguments& arguments) {
+  return {.kind = Kind::kEager, .datatype = arguments.datatype, .value = static_cast<uint32_t>(arguments.tag)};
+}
+
+// The payload of the stream's next message, which is ready.
+inline const std::byte* PointToPoint::payload_of(const RecvStream& stream) {
+  const Line& line = stream.next_line();
+  bool is_inline = kind_of(line) == MessageKind::kInline;
+  return is_inline ? reinterpret_cast<const std::byte*>(&line.words[3]) : stream.next_slot();
+}
+
+// How much a message of that kind can carry.
+inline uint64_t PointToPoint::room_of(MessageKind kind) {
+  return kind == MessageKind::kInline ? kInlineBytes
+         : kind == MessageKind::kSlot ? StreamLayout::kDirect.slot_bytes
+                                      : 0;
+}
 
 // So much a rank keeps of each sender, in messages that no receive has asked for.
 inline constexpr uint64_t kMostKeptBytes = 1024 * 1024;
+// From so much on that it keeps no more it tells the sender: half, which then never runs out for want of an answer.
+inline constexpr uint64_t kTellFreedBytes = kMostKeptBytes / 2;
 // Of it, a message takes its size and what it costs to remember it.
 constexpr uint64_t credit_of(uint64_t size_bytes) { return size_bytes + 128; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/watch.h"
 #include "core/direct_message.h"
 
 namespace tutti {
@@ -102,6 +103,15 @@ Result<bool> PointToPoint::advance(Peer& peer) {
   if (!peer.is_broken()) return moved;
   bool is_needed = lanes_[peer.rank()].is_busy() || inbox_.waits_for(peer.rank());
   return is_needed ? Result<bool>(peer.broken()) : moved;
+}
+
+void PointToPoint::watch(const tutti_request& request) const {
+  int rank = request.transfer.peer >= 0 ? request.transfer.peer : request.arguments.peer;
+  if (rank < 0 || rank == rank_ || !reading_.empty()) return;
+  Peer* peer = links_.peers()[rank].get();
+  if (peer == nullptr || peer->needs_poll() || lanes_[rank].has_data_to_send()) return;
+  const RecvStream& stream = peer->recv_stream(channel_);
+  watch_while([&] { return !stream.ready() && !peer->is_broken(); });
 }
 
 void PointToPoint::settle_later(Lane& lane, tutti_request& request, uint64_t puts) {

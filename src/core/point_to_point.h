@@ -28,6 +28,9 @@ class PointToPoint {
   // Everything outlives it.
   PointToPoint(int rank, Links& links, MemoryRegistry& memory, const DataPathOptions& options, Events events);
 
+  // Runs a blocking call whose arguments are right to its end, if nothing is under way and its message can go, or has
+  // come, at once. Otherwise nothing has happened: post() it. Errors: the link broke.
+  Result<bool> run_now(const tutti_request& request);
   // Takes a request whose arguments are right; advance() completes it. When it throws it has not taken it.
   void post(tutti_request& request);
   // Joins in connecting to `rank`. False when it does so already, or that is done.
@@ -39,6 +42,8 @@ class PointToPoint {
   // Goes as far as it can, for peers too that this rank has no request for. Errors: a link that a request needs is
   // broken (the status names the peer); a message that does not fit its receive.
   Result<Progress> advance();
+  // Looks for less than a microsecond for what the request's peer sends, if it waits for nothing else.
+  void watch(const tutti_request& request) const;
   // Completes all requests with `why`; no peer may be in their memory any more.
   void fail_all(const Status& why);
 
@@ -74,8 +79,16 @@ class PointToPoint {
     uint64_t kept_here = 0;                // bytes that this rank keeps for the peer
     uint64_t freed_here = 0;               // bytes that it keeps no more and has not told of
     bool is_busy() const;
+    bool has_data_to_send() const { return !unsent.empty() || !flowing.empty(); }
   };
   using Where = std::vector<tutti_request*> Lane::*;
+
+  static Header eager_header(const CallArguments& arguments);
+  static const std::byte* payload_of(const RecvStream& stream);
+  static uint64_t room_of(MessageKind kind);
+
+  Result<bool> send_now(Peer& peer, const tutti_request& send);
+  bool receive_now(Peer& peer, const tutti_request& receive);
 
   Result<bool> connect();
   Result<bool> advance(Peer& peer);
@@ -119,6 +132,7 @@ class PointToPoint {
   std::vector<int32_t> connecting_;
   std::vector<tutti_request*> reading_;   // receives that read from the sender's memory
   std::vector<tutti_request*> in_flight_;
+  uint32_t in_a_row_ = 0;                 // calls that ran at once
   Status refused_;                        // of a receive that was posted for a message that does not fit
 };
 

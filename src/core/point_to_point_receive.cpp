@@ -14,9 +14,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
   for (int i = 0; i < StreamLayout::kDirect.slots && stream.ready(); ++i) {
     const Line& line = stream.next_line();
     Message message = decode(line);
-    const std::byte* payload = message.kind == MessageKind::kInline ? reinterpret_cast<const std::byte*>(&line.words[3])
-                                                                    : stream.next_slot();
-    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload));
+    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream)));
     stream.take(message.kind, nullptr, 0, Lent::kNo);
     stream.release();
     moved = true;
@@ -27,9 +25,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
 Status PointToPoint::take(Peer& peer, const Header& header, const Message& message, const std::byte* payload) {
   int from = peer.rank();
   Lane& lane = lanes_[from];
-  uint64_t room = message.kind == MessageKind::kInline ? kInlineBytes
-                  : message.kind == MessageKind::kSlot ? StreamLayout::kDirect.slot_bytes
-                                                       : 0;
+  uint64_t room = room_of(message.kind);
   switch (header.kind) {
     case Kind::kEager:
     case Kind::kOffer: {

@@ -22,8 +22,7 @@ Result<bool> PointToPoint::send_answers(Peer& peer) {
     lane.answers.erase(lane.answers.begin());
     moved = true;
   }
-  // Half of it, so that a sender never runs out for want of an answer.
-  if (lane.freed_here < kMostKeptBytes / 2) return moved;
+  if (lane.freed_here < kTellFreedBytes) return moved;
   Message message;
   message.size_bytes = lane.freed_here;
   if (TUTTI_TRY(send_one(peer, {.kind = Kind::kCredit}, message, nullptr)) == PutResult::kFull) return moved;
@@ -41,9 +40,8 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     uint64_t size = request.transfer.size_bytes;
     bool is_eager = may_be_kept(peer, size);
     bool is_line = size <= kInlineBytes;
-    Header header{.kind = is_eager ? Kind::kEager : Kind::kOffer,
-                  .datatype = arguments.datatype,
-                  .value = static_cast<uint32_t>(arguments.tag)};
+    Header header = eager_header(arguments);
+    if (!is_eager) header.kind = Kind::kOffer;
     PutResult result;
     if (is_eager) {
       result = TUTTI_TRY(send_payload(peer, header, arguments.input, size));

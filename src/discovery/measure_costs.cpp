@@ -6,6 +6,7 @@
 #include "discovery/live_system.h"
 #include "discovery/pinned.h"
 #include "discovery/probes.h"
+#include "topology/caches.h"
 #include "topology/cpu_list.h"
 
 namespace tutti {
@@ -31,11 +32,9 @@ uint64_t cache_bytes(const Inventory& host, int level) {
   return 0;
 }
 
-const Cache& last_level(const Inventory& host) {
-  static const Cache none;
-  auto smaller = [](const Cache& a, const Cache& b) { return a.size_bytes < b.size_bytes; };
-  auto largest = std::max_element(host.caches.begin(), host.caches.end(), smaller);
-  return largest == host.caches.end() ? none : *largest;
+Cache last_level_or_none(const Inventory& host) {
+  const Cache* last = last_level(host);
+  return last == nullptr ? Cache{} : *last;
 }
 
 // Sizes of the buffers that are measured on: larger than the caches, and a small part of the memory that there is.
@@ -45,7 +44,7 @@ struct Buffers {
     uint64_t memory = host.limits.memory_bytes == 0 ? uint64_t{1} << 30 : host.limits.memory_bytes;
     if (host.limits.memory_limit_bytes != 0) memory = std::min(memory, host.limits.memory_limit_bytes);
     uint64_t affordable = memory / 16;
-    const Cache& cache = last_level(host);
+    Cache cache = last_level_or_none(host);
     uint64_t all_caches = cache.size_bytes * static_cast<uint64_t>(std::max(1, cache.instances));
     one_bytes = std::clamp<uint64_t>(2 * cache.size_bytes, 16 << 20, 64 << 20);
     one_bytes = std::max(kSmallest, std::bit_floor(std::min(one_bytes, affordable / 3)));
@@ -66,7 +65,7 @@ void set(Figure& figure, std::optional<uint64_t> value) {
 void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   Buffers buffers(host);
   // This core has the last level for itself meanwhile: as much of it as ranks may have, and more than the L2.
-  const Cache& last = last_level(host);
+  Cache last = last_level_or_none(host);
   uint64_t sharing = std::min<uint64_t>(std::max(1, last.cpus_sharing), host.cpu.usable());
   uint64_t l2_bytes = cache_bytes(host, 2);
   CacheSizes caches{l2_bytes, std::max(last.size_bytes / sharing, std::min(4 * l2_bytes, last.size_bytes))};

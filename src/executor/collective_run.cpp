@@ -7,19 +7,9 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "base/watch.h"
 
 namespace tutti {
-namespace {
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
-}  // namespace
 
 void CollectiveRun::prepare(const std::vector<Program>& programs) {
   if (channels_.size() < programs.size()) channels_.resize(programs.size());
@@ -73,11 +63,6 @@ bool CollectiveRun::is_worth_sharing() const {
   size_t ready = 0;
   for (size_t i = 0; i < active_; ++i) ready += !states_[i].done && !channels_[i].still_waits();
   return ready > 1;
-}
-
-void CollectiveRun::watch() const {
-  constexpr int kLooks = 16;
-  for (int i = 0; i < kLooks && still_waits(); ++i) pause_cpu();
 }
 
 Result<Progress> CollectiveRun::advance(Patience patience) {

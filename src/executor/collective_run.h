@@ -58,8 +58,6 @@ class CollectiveRun {
   Result<Progress> advance(Patience patience = Patience::kNone);
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
   bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }
-  // Asks that for less than a microsecond, as long as the answer is yes. A small call's message comes in that time.
-  void watch() const;
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
   uint64_t foreign_signature() const;
   size_t scratch_bytes() const;

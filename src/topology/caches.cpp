@@ -8,22 +8,21 @@
 namespace tutti {
 namespace {
 
-const Cache* last_level(const TopologyHost& host) {
-  const auto& caches = host.inventory.caches;
-  auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
-  auto last = std::max_element(caches.begin(), caches.end(), lower);
-  return last == caches.end() ? nullptr : &*last;
-}
-
 // Ranks per last-level cache, if they are spread evenly.
 uint64_t ranks_sharing_cache(const TopologyHost& host) {
-  const Cache* last = last_level(host);
+  const Cache* last = last_level(host.inventory);
   uint64_t sharing = last == nullptr ? 0 : std::max(0, last->cpus_sharing);
   uint64_t instances = sharing == 0 ? 1 : ceil_div(host.inventory.cpu.usable(), sharing);
   return std::max<uint64_t>(1, ceil_div(host.ranks.size(), instances));
 }
 
 }  // namespace
+
+const Cache* last_level(const Inventory& host) {
+  auto lower = [](const Cache& a, const Cache& b) { return a.level < b.level; };
+  auto last = std::max_element(host.caches.begin(), host.caches.end(), lower);
+  return last == host.caches.end() ? nullptr : &*last;
+}
 
 // Pulling has a fixed cost, and one pass over the data; a slot takes a copy into it and another one out. A pull keeps
 // its sender waiting, so it has to be 1.25 times as quick. What was measured is not compared with what is assumed.
@@ -53,7 +52,7 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
 }
 
 uint64_t last_level_bytes_per_rank(const TopologyHost& host) {
-  const Cache* last = last_level(host);
+  const Cache* last = last_level(host.inventory);
   return last == nullptr ? 0 : last->size_bytes / ranks_sharing_cache(host);
 }
 

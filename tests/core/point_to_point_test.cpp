@@ -1,4 +1,8 @@
 // Sends and receives between ranks that are threads, over every transport.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "core/messages.h"
 
 namespace tutti::test {
@@ -169,6 +173,93 @@ TEST_CASE("a flood of messages that nobody has asked for") {
         if (!wrong.empty()) return wrong;
       }
       return wrong + wait_all(comm, requests);
+    }));
+  }
+}
+
+// Two ranks that never wait for long, while a third one wants to be connected and heard.
+TEST_CASE("short messages to and fro keep nobody else waiting") {
+  for (const char* transport : kTransports) {
+    INFO(transport);
+    std::atomic<bool> heard = false;
+    check_all(with_ranks(3, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) {
+      constexpr int kMessages = 600, kOften = 50, kEarly = 2000, kAside = 1000;
+      std::string wrong;
+      std::vector<float> kept(300), data(300), big(40'000);
+      if (rank == 2) {  // more than its link holds; rank 0 keeps it until the end
+        for (int i = 0; i < kMessages; ++i) {
+          fill(kept, 2, 0, i);
+          wrong += send(comm, kept, 0, i);
+        }
+        heard = true;
+        return wrong;
+      }
+      int other = 1 - rank;
+      float goes_on = 1;
+      for (int i = 0; goes_on != 0 && wrong.empty(); ++i) {
+        std::span<float> part(data.data(), static_cast<size_t>(i % 300));
+        int tag = i % 7;
+        // Beside it goes what is asked for only later, and what fits into no slot.
+        bool has_aside = i < kEarly && i % kOften == 0;
+        if (rank == 0) {
+          fill(part, 0, 1, tag);
+          wrong += send(comm, part, other, tag);
+          wrong += receive(comm, part, other, tag);
+          wrong += compare(part, 1, 0, tag);
+          for (int aside = 0; has_aside && aside < 2; ++aside) {
+            wrong += receive(comm, kept, other, kAside);
+            wrong += compare(kept, 1, 0, aside);
+          }
+          if (has_aside) wrong += receive(comm, big, other, kAside);
+          goes_on = heard ? 0 : 1;
+          wrong += send(comm, {&goes_on, 1}, other, tag);
+        } else {
+          wrong += receive(comm, part, other, tag);
+          wrong += compare(part, 0, 1, tag);
+          fill(kept, 1, 0, 0);
+          if (has_aside) wrong += send(comm, kept, other, kAside);
+          fill(part, 1, 0, tag);
+          wrong += send(comm, part, other, tag);
+          fill(kept, 1, 0, 1);
+          if (has_aside) wrong += send(comm, kept, other, kAside);
+          if (has_aside) wrong += send(comm, big, other, kAside);
+          wrong += receive(comm, {&goes_on, 1}, other, tag);
+        }
+      }
+      for (int i = 0; rank == 0 && i < kMessages && wrong.empty(); ++i) {
+        wrong += receive(comm, kept, 2, i);
+        wrong += compare(kept, 2, 0, i);
+      }
+      return wrong;
+    }));
+  }
+}
+
+TEST_CASE("blocking sends go on until the peer keeps no more") {
+  for (const char* transport : kTransports) {
+    INFO(transport);
+    std::atomic<size_t> sent = 0;
+    check_all(with_ranks(3, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) {
+      constexpr size_t kMessages = 4000, kKept = 1000;  // 700 bytes each: a peer keeps 1 MiB, some 1,260
+      std::string wrong;
+      std::vector<float> data(175);
+      for (size_t i = 0; rank == 0 && i < kMessages && wrong.empty(); ++i, ++sent) {
+        fill(data, 0, 1, static_cast<int>(i));
+        wrong += send(comm, data, 1, static_cast<int>(i));
+      }
+      if (rank == 2) {
+        while (sent < kKept) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (sent == kMessages) wrong += "all were sent to a rank that asks for none; ";
+        wrong += send(comm, data, 1, 0);
+      }
+      if (rank != 1) return wrong;
+      wrong += receive(comm, data, 2, 0);
+      for (size_t i = 0; i < kMessages && wrong.empty(); ++i) {
+        wrong += receive(comm, data, 0, static_cast<int>(i));
+        wrong += compare(data, 0, 1, static_cast<int>(i));
+      }
+      return wrong;
     }));
   }
 }
