@@ -90,16 +90,16 @@ void Communicator::enqueue(tutti_request& request) {
   request.queued = true;
   pending_.fetch_add(1, std::memory_order_acq_rel);
   std::lock_guard lock(queue_mutex_);
-  bool is_direct = is_point_to_point(request.arguments.collective);
-  (is_direct ? directs_ : collectives_).push(request);
-  (is_direct ? queued_directs_ : queued_collectives_).fetch_add(1, std::memory_order_release);
+  Queue& queue = is_point_to_point(request.arguments.collective) ? directs_ : collectives_;
+  queue.requests.push(request);
+  queue.size.fetch_add(1, std::memory_order_release);
 }
 
-tutti_request* Communicator::dequeue(RequestQueue& queue, std::atomic<int>& queued) {
-  if (queued.load(std::memory_order_acquire) == 0) return nullptr;
+tutti_request* Communicator::dequeue(Queue& queue) {
+  if (queue.size.load(std::memory_order_acquire) == 0) return nullptr;
   std::lock_guard lock(queue_mutex_);
-  queued.fetch_sub(1, std::memory_order_relaxed);
-  return queue.pop();
+  queue.size.fetch_sub(1, std::memory_order_relaxed);
+  return queue.requests.pop();
 }
 
 std::unique_lock<std::mutex> Communicator::try_turn() {
@@ -207,7 +207,7 @@ Advance Communicator::step(Patience patience) {
 
 Advance Communicator::step_collectives(Patience patience) {
   if (active_ == nullptr) {
-    tutti_request* request = dequeue(collectives_, queued_collectives_);
+    tutti_request* request = dequeue(collectives_);
     if (request == nullptr) return Advance::kIdle;
     if (!adopt(*request)) return Advance::kMoved;
   }

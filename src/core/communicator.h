@@ -143,8 +143,12 @@ class Communicator {
   Status run_after_others(const CallArguments& arguments);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
+  struct Queue {
+    RequestQueue requests;     // guarded by queue_mutex_
+    std::atomic<int> size{0};  // so that looking whether there is one takes no lock
+  };
   // Null when there is none.
-  tutti_request* dequeue(RequestQueue& queue, std::atomic<int>& queued);
+  tutti_request* dequeue(Queue& queue);
   Turn take_turn();
   // After the turn was given up: the engine may have gone to sleep without it.
   void wake_engine();
@@ -227,11 +231,9 @@ class Communicator {
   OwnOps own_ops_;
   uint64_t splits_ = 0;
 
-  std::mutex queue_mutex_;               // guards the queues
-  RequestQueue collectives_;
-  RequestQueue directs_;                 // sends and receives
-  std::atomic<int> queued_collectives_{0};
-  std::atomic<int> queued_directs_{0};
+  std::mutex queue_mutex_;
+  Queue collectives_;
+  Queue directs_;                        // sends and receives
 
   std::atomic<int> pending_{0};          // queued calls that are not complete
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn

@@ -47,10 +47,7 @@ Status Communicator::run_direct(const CallArguments& arguments) {
   Blocking& call = arguments.collective == TUTTI_SEND ? send_ : receive_;
   TUTTI_TRY(admit_again(call, arguments));
   bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed);
-  if (is_first) {
-    auto has_run = direct_->run_now(call.request);
-    if (has_run.ok() && *has_run) return {};
-  }
+  if (is_first && direct_->run_now(call.request, wait_policy_.spin_ns > 0)) return {};
   take_queued_direct();  // they came before it
   post_direct(call.request);
   drive(call.request);
@@ -70,7 +67,7 @@ Status Communicator::run_both(const CallArguments& send, const CallArguments& re
 }
 
 void Communicator::take_queued_direct() {
-  while (tutti_request* request = dequeue(directs_, queued_directs_)) post_direct(*request);
+  while (tutti_request* request = dequeue(directs_)) post_direct(*request);
 }
 
 // A rank without requests of its own looks at what others send when it is about to sleep, for a while after something

@@ -34,16 +34,15 @@ struct PointToPoint::Header {
   friend bool operator==(const Header&, const Header&) = default;
 };
 
-// Of a message with its data. A receive for any tag equals none.
+// Of a message with its data.
 inline PointToPoint::Header PointToPoint::eager_header(const CallArguments& arguments) {
   return {.kind = Kind::kEager, .datatype = arguments.datatype, .value = static_cast<uint32_t>(arguments.tag)};
 }
 
-// The payload of the stream's next message, which is ready.
-inline const std::byte* PointToPoint::payload_of(const RecvStream& stream) {
-  const Line& line = stream.next_line();
-  bool is_inline = kind_of(line) == MessageKind::kInline;
-  return is_inline ? reinterpret_cast<const std::byte*>(&line.words[3]) : stream.next_slot();
+// The payload of the stream's next message, which is of this kind.
+inline const std::byte* PointToPoint::payload_of(const RecvStream& stream, MessageKind kind) {
+  bool is_inline = kind == MessageKind::kInline;
+  return is_inline ? reinterpret_cast<const std::byte*>(&stream.next_line().words[3]) : stream.next_slot();
 }
 
 // How much a message of that kind can carry.

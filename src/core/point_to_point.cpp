@@ -107,7 +107,7 @@ Result<bool> PointToPoint::advance(Peer& peer) {
 
 void PointToPoint::watch(const tutti_request& request) const {
   int rank = request.transfer.peer >= 0 ? request.transfer.peer : request.arguments.peer;
-  if (rank < 0 || rank == rank_ || !reading_.empty()) return;
+  if (rank < 0 || !reading_.empty()) return;
   Peer* peer = links_.peers()[rank].get();
   if (peer == nullptr || peer->needs_poll() || lanes_[rank].has_data_to_send()) return;
   const RecvStream& stream = peer->recv_stream(channel_);

@@ -29,8 +29,8 @@ class PointToPoint {
   PointToPoint(int rank, Links& links, MemoryRegistry& memory, const DataPathOptions& options, Events events);
 
   // Runs a blocking call whose arguments are right to its end, if nothing is under way and its message can go, or has
-  // come, at once. Otherwise nothing has happened: post() it. Errors: the link broke.
-  Result<bool> run_now(const tutti_request& request);
+  // come, at once. Otherwise nothing has happened: post() it. May watch for a message.
+  bool run_now(const tutti_request& request, bool may_watch);
   // Takes a request whose arguments are right; advance() completes it. When it throws it has not taken it.
   void post(tutti_request& request);
   // Joins in connecting to `rank`. False when it does so already, or that is done.
@@ -84,11 +84,11 @@ class PointToPoint {
   using Where = std::vector<tutti_request*> Lane::*;
 
   static Header eager_header(const CallArguments& arguments);
-  static const std::byte* payload_of(const RecvStream& stream);
+  static const std::byte* payload_of(const RecvStream& stream, MessageKind kind);
   static uint64_t room_of(MessageKind kind);
 
-  Result<bool> send_now(Peer& peer, const tutti_request& send);
-  bool receive_now(Peer& peer, const tutti_request& receive);
+  bool send_now(Peer& peer, const tutti_request& send);
+  bool receive_now(Peer& peer, const tutti_request& receive, bool may_watch);
 
   Result<bool> connect();
   Result<bool> advance(Peer& peer);

@@ -6,49 +6,47 @@
 
 namespace tutti {
 
-Result<bool> PointToPoint::run_now(const tutti_request& request) {
+bool PointToPoint::run_now(const tutti_request& request, bool may_watch) {
   constexpr uint32_t kMostInARow = 64;  // the other peers have something to say, too
   int rank = request.arguments.peer;
-  bool is_free = !is_busy() && refused_.ok() && rank >= 0 && rank != rank_ && ++in_a_row_ < kMostInARow;
+  bool is_free = rank >= 0 && !is_busy() && ++in_a_row_ < kMostInARow;
   Peer* peer = is_free ? links_.peers()[rank].get() : nullptr;
   bool runs = false;
-  if (peer != nullptr && !peer->needs_poll() && !peer->is_broken() && lanes_[rank].answers.empty()) {
+  if (peer != nullptr && !peer->needs_poll() && !peer->is_broken()) {
     bool is_send = request.arguments.collective == TUTTI_SEND;
-    runs = is_send ? TUTTI_TRY(send_now(*peer, request)) : receive_now(*peer, request);
+    runs = is_send ? send_now(*peer, request) : receive_now(*peer, request, may_watch);
   }
   if (!runs) in_a_row_ = 0;
   return runs;
 }
 
-Result<bool> PointToPoint::send_now(Peer& peer, const tutti_request& send) {
-  const CallArguments& arguments = send.arguments;
+bool PointToPoint::send_now(Peer& peer, const tutti_request& send) {
   uint64_t size = send.geometry.input_bytes;
   if (!may_be_kept(peer, size)) return false;
-  Header header = eager_header(arguments);
-  if (TUTTI_TRY(send_payload(peer, header, arguments.input, size)) == PutResult::kFull) return false;
+  auto sent = send_payload(peer, eager_header(send.arguments), send.arguments.input, size);
+  if (!sent.ok() || *sent == PutResult::kFull) return false;
   lanes_[peer.rank()].kept_there += credit_of(size);
   return true;
 }
 
 // Takes the next message if the receive is for it, and nothing is the matter with it.
-bool PointToPoint::receive_now(Peer& peer, const tutti_request& receive) {
-  if (inbox_.kept() > 0) return false;
+bool PointToPoint::receive_now(Peer& peer, const tutti_request& receive, bool may_watch) {
   const CallArguments& wanted = receive.arguments;
-  Lane& lane = lanes_[peer.rank()];
+  if (inbox_.kept() > 0 || wanted.tag < 0) return false;
   RecvStream& stream = peer.recv_stream(channel_);
-  watch_while([&] { return !stream.ready() && !peer.is_broken(); });
+  if (may_watch) watch_while([&] { return !stream.ready() && !peer.is_broken(); });
   if (!stream.ready()) return false;
   const Line& line = stream.next_line();
   Message message = decode(line);
   uint64_t size = message.size_bytes;
   bool is_wanted = Header::of(line.words[1]) == eager_header(wanted) && size <= receive.geometry.output_bytes &&
                    size <= room_of(message.kind) && size % size_of(wanted.datatype) == 0;
-  uint64_t freed = lane.freed_here + credit_of(size);
-  if (!is_wanted || lane.kept_here + freed >= kTellFreedBytes) return false;
-  if (size > 0) copy(wanted.output, payload_of(stream), size, Store::kCached);
+  uint64_t& freed = lanes_[peer.rank()].freed_here;
+  if (!is_wanted || freed + credit_of(size) >= kTellFreedBytes) return false;
+  if (size > 0) copy(wanted.output, payload_of(stream, message.kind), size, Store::kCached);
   stream.take(message.kind, nullptr, 0, Lent::kNo);
   stream.release();
-  lane.freed_here = freed;
+  freed += credit_of(size);
   if (wanted.message != nullptr) {
     wanted.message->source = peer.rank();
     wanted.message->tag = wanted.tag;

@@ -14,7 +14,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
   for (int i = 0; i < StreamLayout::kDirect.slots && stream.ready(); ++i) {
     const Line& line = stream.next_line();
     Message message = decode(line);
-    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream)));
+    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream, message.kind)));
     stream.take(message.kind, nullptr, 0, Lent::kNo);
     stream.release();
     moved = true;

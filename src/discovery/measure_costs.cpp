@@ -75,8 +75,33 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
     set(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
   }
-  set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes));
+  auto streaming_bytes = probe_streaming_bytes(cpus.first, buffers.one_bytes);
+  // Where the caches hold all that was measured, that shows nothing of what they do not hold.
+  bool all_cached = streaming_bytes == kNeverStreams && buffers.one_bytes < last.size_bytes;
+  set(costs.streaming_bytes, all_cached ? last.size_bytes : streaming_bytes);
   set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));
+}
+
+// What two cores cost each other. Those of a virtual machine may be near each other at one time and far at another.
+struct BetweenCores {
+  std::optional<uint64_t> cache_line_ns;
+  std::optional<uint64_t> slot_bytes_per_s;
+  std::optional<PullCost> pull;
+};
+
+BetweenCores measure_between(CpuPair cpus) {
+  return {probe_cache_line_ns(cpus), probe_slot(cpus), probe_pull(cpus)};
+}
+
+// The time when they were nearer counts.
+void set_between(const BetweenCores& one, const BetweenCores& other, Costs& costs) {
+  bool first = one.slot_bytes_per_s.value_or(0) >= other.slot_bytes_per_s.value_or(0);
+  const BetweenCores& nearer = first ? one : other;
+  set(costs.cache_line_ns, nearer.cache_line_ns);
+  set(costs.slot_bytes_per_s, nearer.slot_bytes_per_s);
+  if (!nearer.pull) return;
+  set(costs.pull_ns, nearer.pull->ns);
+  set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);
 }
 
 }  // namespace
@@ -94,15 +119,11 @@ std::vector<int> usable_cpus() {
 Costs measure_costs(const Inventory& host) {
   Costs costs;
   CpuPair cpus = two_cpus(host.cpu.allowed_cpus);
+  BetweenCores before = measure_between(cpus);
   measure_memory(host, cpus, costs);
-  set(costs.cache_line_ns, probe_cache_line_ns(cpus));
-  set(costs.slot_bytes_per_s, probe_slot(cpus));
   set(costs.wake_ns, probe_wake_ns(cpus));
   set(costs.yield_ns, probe_yield_ns(cpus.first));
-  if (auto pull = probe_pull(cpus)) {
-    set(costs.pull_ns, pull->ns);
-    set(costs.pull_bytes_per_s, pull->bytes_per_s);
-  }
+  set_between(before, measure_between(cpus), costs);
   if (auto tcp = probe_tcp(cpus)) {
     set(costs.tcp_ns, tcp->ns);
     set(costs.tcp_call_ns, tcp->call_ns);

@@ -28,8 +28,8 @@ struct CacheSizes {
 // On buffers of `buffer_bytes` each, three of them.
 std::optional<MemoryRates> probe_memory(int cpu, CacheSizes caches, uint64_t buffer_bytes);
 
-// The size from which on a copy is quicker with stores past the caches; kNeverStreams when it is not even at
-// `largest_bytes`. Two buffers of `largest_bytes`.
+// The size from which on a copy whose result is read next is quicker with stores past the caches; kNeverStreams when it
+// is not even at `largest_bytes`. Two buffers of `largest_bytes`.
 std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes);
 
 // Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.

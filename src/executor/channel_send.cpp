@@ -313,7 +313,7 @@ void ChannelRun::reduce_sources(const Op& op) {
   any_wide ? reduce_partial(args, widths, frame.width) : reduce(args);
 }
 
-// Results of large calls that nobody reads soon.
+// Results of large calls that no later step reads.
 bool ChannelRun::streams_past_caches(const Op& op) const {
   if (call_->size_bytes < call_->options.streaming_min_bytes) return false;
   bool final_here = true;

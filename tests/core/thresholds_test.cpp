@@ -44,9 +44,9 @@ constexpr uint64_t kNever = UINT64_MAX;
 
 }  // namespace
 
-TEST_CASE("unmeasured hosts pull and stream from sizes that suit an ordinary server") {
+TEST_CASE("unmeasured hosts never pull, and stream from a size that suits an ordinary server") {
   DataPathOptions options = data_path_for(one_host(4, 8), 0);
-  CHECK(options.pull_min_bytes == 32 << 10);
+  CHECK(options.pull_min_bytes == kNever);
   CHECK(options.streaming_min_bytes == 4 << 20);
 }
 
@@ -55,22 +55,22 @@ TEST_CASE("where stores past the caches never pay off nothing is stored so, howe
 }
 
 TEST_CASE("pulling begins where it is quicker than two copies through a slot") {
-  // 1000 ns and 6.25 GB/s, which count as 5, against 4 GB/s: even at 20,000 bytes.
-  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 6'250'000'000)) == 32768);
-  CHECK(pull_min(measured(1, 4'000'000'000, 2000, 6'250'000'000)) == 65536);
-  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 10'000'000'000)) == 8192);
-  CHECK(pull_min(measured(1, 4'900'000'000, 1000, 6'250'000'000)) > (128 << 10));
+  // 1000 ns and 10 GB/s, which count as 5, against 4 GB/s: even at 20,000 bytes.
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 10'000'000'000)) == 32768);
+  CHECK(pull_min(measured(1, 4'000'000'000, 2000, 10'000'000'000)) == 65536);
+  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 16'000'000'000)) == 8192);
+  CHECK(pull_min(measured(1, 4'900'000'000, 1000, 10'000'000'000)) > (128 << 10));
 }
 
 TEST_CASE("where two copies through a slot are quicker at every size, nothing is pulled") {
   CHECK(pull_min(measured(1, 11'000'000'000, 1000, 4'000'000'000)) == kNever);
-  CHECK(pull_min(measured(1, 5'000'000'000, 1, 6'250'000'000)) == kNever);
+  CHECK(pull_min(measured(1, 5'000'000'000, 1, 10'000'000'000)) == kNever);
 }
 
 TEST_CASE("the size to pull from only grows with the price of pulling") {
   uint64_t before = 0;
   for (uint64_t ns = 1; ns <= kMost; ns *= 7) {
-    uint64_t least = pull_min(measured(1, 4'000'000'000, ns, 6'250'000'000));
+    uint64_t least = pull_min(measured(1, 4'000'000'000, ns, 10'000'000'000));
     CHECK(least >= before);
     before = least;
   }
@@ -138,8 +138,8 @@ TEST_CASE("absurd figures in a file give sane waits and sizes") {
 }
 
 TEST_CASE("each rank goes by its own host") {
-  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 1000, 6'250'000'000));
-  Topology other = one_host(2, 1, measured(40'000, 8'000'000'000, 1000, 6'250'000'000));
+  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 1000, 10'000'000'000));
+  Topology other = one_host(2, 1, measured(40'000, 8'000'000'000, 1000, 10'000'000'000));
   topology.hosts.push_back(other.hosts.front());
   topology.hosts.back().ranks = {2, 3};
   for (TopologyRank rank : other.ranks) {
