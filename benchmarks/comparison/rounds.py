@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -76,12 +77,11 @@ def times_of(library, ranks, collective, seconds, sizes):
 
 
 def run_rounds(libraries, rounds, what, measure):
-    """Results by name of library. `measure` turns a library into a dictionary of figures. The order rotates, and who
-    has failed once is left out."""
+    """Results by name of library. `measure` turns a library into a dictionary of figures. Who has failed once is left
+    out. Every round has another order, and every run the same ones: what runs before leaves the processors in a state."""
     results = {library.name: Result() for library in libraries}
     for number in range(rounds):
-        turn = number % len(libraries)
-        for library in libraries[turn:] + libraries[:turn]:
+        for library in random.Random(number).sample(libraries, len(libraries)):
             result = results[library.name]
             if result.failure:
                 continue
