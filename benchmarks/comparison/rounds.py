@@ -78,7 +78,7 @@ def times_of(library, ranks, collective, seconds, sizes):
 
 def run_rounds(libraries, rounds, what, measure):
     """Results by name of library. `measure` turns a library into a dictionary of figures. Who has failed once is left
-    out. Every round has another order, and every run the same ones: what runs before leaves the processors in a state."""
+    out. Every round has another order, the same ones in every run: who runs first leaves the processors in a state."""
     results = {library.name: Result() for library in libraries}
     for number in range(rounds):
         for library in random.Random(number).sample(libraries, len(libraries)):
