@@ -1,0 +1,248 @@
+// The fused kernel: one launch combines what the ranks of one GPU send and stores what they receive. Nothing in it
+// waits, so nobody else has to run at the same time. The body is C++ that g++ compiles too, for tests.
+#pragma once
+
+#include "kernels/cuda/job.h"
+#include "kernels/ops.h"
+
+#ifdef __CUDACC__
+#define TUTTI_UNROLL _Pragma("unroll")
+#else
+#define TUTTI_UNROLL
+#endif
+
+namespace tutti::cuda {
+
+// What a thread loads or stores at once: up to 16 bytes.
+template <int kWords>
+struct alignas(4 * kWords) Vector {
+  uint32_t words[kWords];
+};
+
+// The elements of a vector, as they are combined.
+template <class Element, int kWords>
+struct Partial {
+  static constexpr int kElements = 4 * kWords / sizeof(typename Element::Storage);
+  typename Element::Accumulator values[kElements];
+};
+
+// Bytes of any type, for operations on bits and for copies: a word of them at a time is as good.
+struct Bits : ops::Plain<uint8_t> {};
+
+template <int kWords>
+struct Partial<Bits, kWords> {
+  static constexpr int kElements = kWords;
+  uint32_t values[kElements];
+};
+
+template <class Storage, int kWords>
+TUTTI_HOST_DEVICE Storage element_of(const Vector<kWords>& vector, int i) {
+  if constexpr (sizeof(Storage) == 8) {
+    return ops::bits_as<Storage>(vector.words[2 * i] | static_cast<uint64_t>(vector.words[2 * i + 1]) << 32);
+  } else if constexpr (sizeof(Storage) == 4) {
+    return ops::bits_as<Storage>(vector.words[i]);
+  } else {
+    constexpr int kInWord = 4 / sizeof(Storage);
+    return static_cast<Storage>(vector.words[i / kInWord] >> (i % kInWord * 8 * sizeof(Storage)));
+  }
+}
+
+template <class Element, int kWords>
+TUTTI_HOST_DEVICE Partial<Element, kWords> unpack(const Vector<kWords>& vector) {
+  Partial<Element, kWords> partial;
+  TUTTI_UNROLL
+  for (int i = 0; i < partial.kElements; ++i) {
+    if constexpr (std::is_same_v<Element, Bits>) {
+      partial.values[i] = vector.words[i];
+    } else {
+      partial.values[i] = Element::load(element_of<typename Element::Storage>(vector, i));
+    }
+  }
+  return partial;
+}
+
+template <class Element, int kWords>
+TUTTI_HOST_DEVICE Vector<kWords> pack(const Partial<Element, kWords>& partial, uint32_t divisor) {
+  using Storage = typename Element::Storage;
+  Vector<kWords> vector{};
+  TUTTI_UNROLL
+  for (int i = 0; i < partial.kElements; ++i) {
+    if constexpr (std::is_same_v<Element, Bits>) {
+      vector.words[i] = partial.values[i];
+      continue;
+    }
+    const Storage stored = Element::store(ops::finish(partial.values[i], divisor));
+    if constexpr (sizeof(Storage) == 8) {
+      const auto bits = ops::bits_as<uint64_t>(stored);
+      vector.words[2 * i] = static_cast<uint32_t>(bits);
+      vector.words[2 * i + 1] = static_cast<uint32_t>(bits >> 32);
+    } else if constexpr (sizeof(Storage) == 4) {
+      vector.words[i] = ops::bits_as<uint32_t>(stored);
+    } else {
+      using Bits = std::make_unsigned_t<Storage>;
+      constexpr int kInWord = 4 / sizeof(Storage);
+      vector.words[i / kInWord] |= static_cast<uint32_t>(static_cast<Bits>(stored))
+                                   << (i % kInWord * 8 * sizeof(Storage));
+    }
+  }
+  return vector;
+}
+
+template <class Op, class T>
+TUTTI_HOST_DEVICE T combine(T a, T b) {
+  return Op::combine(a, b);
+}
+
+template <class Op, class Element, int kWords>
+TUTTI_HOST_DEVICE Partial<Element, kWords> combine(Partial<Element, kWords> a, const Partial<Element, kWords>& b) {
+  TUTTI_UNROLL
+  for (int i = 0; i < a.kElements; ++i) a.values[i] = Op::combine(a.values[i], b.values[i]);
+  return a;
+}
+
+// The tree of kernels.h over a number of sources that is known, so that all are loaded before the first is used.
+template <class Op, uint32_t kSources, class Load>
+TUTTI_HOST_DEVICE auto combine_known(const Load& load, uint32_t first = 0) {
+  if constexpr (kSources == 1) {
+    return load(first);
+  } else {
+    static_assert((kSources & (kSources - 1)) == 0);
+    const auto left = combine_known<Op, kSources / 2>(load, first);
+    return combine<Op>(left, combine_known<Op, kSources / 2>(load, first + kSources / 2));
+  }
+}
+
+// The same tree over any number of sources, which are added one after the other: as in a binary counter, the partial
+// result on level l stands for 2^l of them.
+template <class Op, class Load>
+TUTTI_HOST_DEVICE auto combine_any(const Load& load, uint32_t sources) {
+  constexpr int kLevels = 7;
+  static_assert(kMostSources == 1 << (kLevels - 1));
+  decltype(load(0)) levels[kLevels];
+  auto carried = load(0);
+  for (uint32_t j = 0; j < sources; ++j) {
+    carried = load(j);
+    bool is_carried = true;
+    TUTTI_UNROLL
+    for (int level = 0; level < kLevels; ++level) {
+      const bool is_taken = j >> level & 1;
+      if (is_carried && is_taken) carried = combine<Op>(levels[level], carried);
+      if (is_carried && !is_taken) levels[level] = carried;
+      is_carried = is_carried && is_taken;
+    }
+  }
+  bool has_any = false;
+  TUTTI_UNROLL
+  for (int level = 0; level < kLevels; ++level) {
+    if (!(sources >> level & 1)) continue;
+    carried = has_any ? combine<Op>(levels[level], carried) : levels[level];
+    has_any = true;
+  }
+  return carried;
+}
+
+// One job, as the threads of a block see it.
+template <class Element, class Op, uint32_t kSources>
+class FusedJob {
+ public:
+  using Storage = typename Element::Storage;
+  static constexpr uint32_t kSize = sizeof(Storage);
+  // Of many sources there are many partial results at once, and registers for few of the narrowest elements.
+  static constexpr bool kIsBits = std::is_same_v<Element, Bits>;
+  using Vector = cuda::Vector<kSources == 0 && kSize == 1 && !kIsBits ? 1 : 4>;
+
+  TUTTI_HOST_DEVICE FusedJob(const FusedArgs& args, const Job& job)
+      : sources_(args.addresses + job.first_source),
+        destinations_(args.addresses + job.first_destination),
+        job_(job),
+        divisor_(args.divisor),
+        offset_(static_cast<uint32_t>(*sources_ % sizeof(Vector))) {
+    for (uint32_t j = 0; j < sources(); ++j) look_at(sources_[j]);
+    for (uint32_t j = 0; j < job.destinations; ++j) look_at(destinations_[j]);
+    if (!lies_alike_) offset_ = 0;
+  }
+
+  // Tiles begin where vectors do, so that the first one may hold less than the others.
+  TUTTI_HOST_DEVICE void run_tile(uint64_t tile, const Place& place) const {
+    const uint64_t begin = tile * kTileBytes, end = begin + kTileBytes;
+    const uint64_t first = offset_, last = offset_ + job_.count * kSize;
+    for (uint64_t at = begin + place.thread * sizeof(Vector); at < end; at += place.threads * sizeof(Vector)) {
+      if (lies_alike_ && at >= first && at + sizeof(Vector) <= last) {
+        run_vector(at - first);
+      } else {
+        run_elements(at < first ? first : at, at + sizeof(Vector) < last ? at + sizeof(Vector) : last);
+      }
+    }
+  }
+
+ private:
+  TUTTI_HOST_DEVICE uint32_t sources() const { return kSources > 0 ? kSources : job_.sources; }
+
+  TUTTI_HOST_DEVICE void look_at(uint64_t address) {
+    lies_alike_ = lies_alike_ && address % sizeof(Vector) == offset_ && offset_ % kSize == 0;
+    has_whole_elements_ = has_whole_elements_ && address % kSize == 0;
+  }
+
+  template <class Load>
+  TUTTI_HOST_DEVICE auto combined(const Load& load) const {
+    if constexpr (kSources > 0) {
+      return combine_known<Op, kSources>(load);
+    } else {
+      return combine_any<Op>(load, job_.sources);
+    }
+  }
+
+  // `at`: bytes from where the buffers begin.
+  TUTTI_HOST_DEVICE void run_vector(uint64_t at) const {
+    const Vector result = pack(combined([&](uint32_t j) {
+      return unpack<Element>(*reinterpret_cast<const Vector*>(sources_[j] + at));
+    }), divisor_);
+    for (uint32_t j = 0; j < job_.destinations; ++j) *reinterpret_cast<Vector*>(destinations_[j] + at) = result;
+  }
+
+  TUTTI_HOST_DEVICE void run_elements(uint64_t begin, uint64_t end) const {
+    for (uint64_t at = begin; at < end; at += kSize) {
+      const uint64_t where = at - offset_;
+      const auto value = combined([&](uint32_t j) { return Element::load(load(sources_[j] + where)); });
+      const Storage result = Element::store(ops::finish(value, divisor_));
+      for (uint32_t j = 0; j < job_.destinations; ++j) store(destinations_[j] + where, result);
+    }
+  }
+
+  // A GPU reads and writes only at multiples of the size.
+  TUTTI_HOST_DEVICE Storage load(uint64_t address) const {
+    if (has_whole_elements_) return *reinterpret_cast<const Storage*>(address);
+    Storage stored;
+    memcpy(&stored, reinterpret_cast<const unsigned char*>(address), kSize);
+    return stored;
+  }
+
+  TUTTI_HOST_DEVICE void store(uint64_t address, Storage value) const {
+    if (has_whole_elements_) {
+      *reinterpret_cast<Storage*>(address) = value;
+    } else {
+      memcpy(reinterpret_cast<unsigned char*>(address), &value, kSize);
+    }
+  }
+
+  const uint64_t* const sources_;
+  const uint64_t* const destinations_;
+  const Job& job_;
+  const uint32_t divisor_;
+  uint32_t offset_;  // of all buffers within a vector, if they lie alike; else 0
+  bool lies_alike_ = true;
+  bool has_whole_elements_ = true;
+};
+
+// The whole launch: tiles go to blocks in turn.
+template <class Element, class Op, uint32_t kSources>
+TUTTI_HOST_DEVICE void fused(const FusedArgs& args, const Place& place) {
+  uint32_t job = 0;
+  for (uint64_t tile = place.block; tile < args.tiles; tile += place.blocks) {
+    while (job + 1 < args.job_count && args.jobs[job + 1].first_tile <= tile) ++job;
+    const Job& of_tile = args.jobs[job];
+    FusedJob<Element, Op, kSources>(args, of_tile).run_tile(tile - of_tile.first_tile, place);
+  }
+}
+
+}  // namespace tutti::cuda
