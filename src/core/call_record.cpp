@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 namespace tutti {
@@ -57,55 +58,55 @@ bool CallRecord::same_call(const CallRecord& other) const {
          counts_digest == other.counts_digest;
 }
 
-std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
+CallRecord::Words CallRecord::words() const {
   uint64_t waits_and_members = static_cast<uint32_t>(waits_for) | static_cast<uint64_t>(members) << 32;
   uint64_t last = is_point_to_point(collective) ? static_cast<uint32_t>(tag) : counts_digest;
-  uint64_t words[kBytes / 8] = {number, kinds_of(*this), count, plan_digest, waits_and_members, last};
-  std::array<std::byte, kBytes> bytes;
-  std::memcpy(bytes.data(), words, kBytes);
-  return bytes;
+  return {number, kinds_of(*this), count, plan_digest, waits_and_members, last};
+}
+
+CallRecord CallRecord::of(const Words& words) {
+  auto collective = static_cast<Collective>(words[1] & 0xff);
+  bool is_direct = is_point_to_point(collective);
+  return {.number = words[0],
+          .collective = collective,
+          .datatype = static_cast<Datatype>(words[1] >> 8 & 0xff),
+          .op = static_cast<ReduceOp>(words[1] >> 16 & 0xff),
+          .root = static_cast<int32_t>(words[1] >> 32),
+          .count = words[2],
+          .plan_digest = words[3],
+          .counts_digest = is_direct ? 0 : words[5],
+          .members = static_cast<uint32_t>(words[4] >> 32),
+          .tag = is_direct ? static_cast<int32_t>(words[5]) : 0,
+          .waits_for = static_cast<int32_t>(words[4] & UINT32_MAX)};
+}
+
+std::array<std::byte, CallRecord::kBytes> CallRecord::encode() const {
+  return std::bit_cast<std::array<std::byte, kBytes>>(words());
 }
 
 std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != kBytes) return std::nullopt;
-  uint64_t words[kBytes / 8];
-  std::memcpy(words, bytes.data(), kBytes);
-  auto collective = static_cast<Collective>(words[1] & 0xff);
-  bool is_direct = is_point_to_point(collective);
-  return CallRecord{.number = words[0],
-                    .collective = collective,
-                    .datatype = static_cast<Datatype>(words[1] >> 8 & 0xff),
-                    .op = static_cast<ReduceOp>(words[1] >> 16 & 0xff),
-                    .root = static_cast<int32_t>(words[1] >> 32),
-                    .count = words[2],
-                    .plan_digest = words[3],
-                    .counts_digest = is_direct ? 0 : words[5],
-                    .members = static_cast<uint32_t>(words[4] >> 32),
-                    .tag = is_direct ? static_cast<int32_t>(words[5]) : 0,
-                    .waits_for = static_cast<int32_t>(words[4] & UINT32_MAX)};
+  Words words;
+  std::memcpy(words.data(), bytes.data(), kBytes);
+  return of(words);
 }
 
 void PublishedRecord::publish(const CallRecord& record) {
-  auto bytes = record.encode();
+  CallRecord::Words words = record.words();
   uint64_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
-  for (size_t i = 0; i < kWords; ++i) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + i * sizeof word, sizeof word);
-    words_[i].store(word, std::memory_order_release);  // not before version_ is odd
-  }
+  // Not before version_ is odd.
+  for (size_t i = 0; i < words.size(); ++i) words_[i].store(words[i], std::memory_order_release);
   version_.store(version + 2, std::memory_order_release);
 }
 
 CallRecord PublishedRecord::read() const {
   for (;;) {
     uint64_t before = version_.load(std::memory_order_acquire);
-    std::array<std::byte, CallRecord::kBytes> bytes;
-    for (size_t i = 0; i < kWords; ++i) {
-      uint64_t word = words_[i].load(std::memory_order_acquire);  // not after the second look at version_
-      std::memcpy(bytes.data() + i * sizeof word, &word, sizeof word);
-    }
-    if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) return *CallRecord::decode(bytes);
+    CallRecord::Words words;
+    // Not after the second look at version_.
+    for (size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_acquire);
+    if (before % 2 == 0 && version_.load(std::memory_order_relaxed) == before) return CallRecord::of(words);
   }
 }
 

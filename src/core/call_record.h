@@ -43,6 +43,11 @@ struct CallRecord {
   static std::optional<CallRecord> decode(std::span<const std::byte> bytes);
 
  private:
+  friend class PublishedRecord;
+  static constexpr size_t kWords = kBytes / sizeof(uint64_t);
+  using Words = std::array<uint64_t, kWords>;
+  Words words() const;
+  static CallRecord of(const Words& words);
   std::string direct_text() const;
 };
 
@@ -53,9 +58,8 @@ class PublishedRecord {
   CallRecord read() const;
 
  private:
-  static constexpr size_t kWords = CallRecord::kBytes / sizeof(uint64_t);
   std::atomic<uint64_t> version_{0};  // odd while publish() writes
-  std::array<std::atomic<uint64_t>, kWords> words_{};
+  std::array<std::atomic<uint64_t>, CallRecord::kWords> words_{};
 };
 
 // The records of a rank's last calls, the current one among them. Messages name a call by its signature only, and may

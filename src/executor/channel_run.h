@@ -74,8 +74,24 @@ class ChannelRun {
     bool has_slots = false;                // some deliveries store into slots
     bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
+    // What run_small() needs, of a frame that stays and whose messages are all in lines.
+    struct Arrival {
+      size_t source = 0;                   // its place among the sources
+      const RecvStream* stream = nullptr;
+    };
+    bool is_small = false;
+    std::vector<Arrival> arrivals;
+    std::vector<SendStream*> to;           // one for each delivery
+    std::vector<RecvStream*> released;
+    RecvStream* from = nullptr;            // kWait
   };
 
+  // Runs ops of a small call that is made again, up to the first one for which that is not all: run() looks at it then.
+  // kWaits: never.
+  Step run_small(Span ops);
+  bool wait_small(const Op& op, Frame& frame);
+  bool may_compute_small(Frame& frame) const;
+  void note_small(const Op& op);
   Step run(const Op& op, uint64_t slice) {
     return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
   }

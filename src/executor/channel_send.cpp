@@ -36,6 +36,7 @@ ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
   if (gathered != Step::kDone) return gathered;
   choose_deliveries(op, slice);
   frame_->stays_in = will_stay(op) ? starts_ : 0;
+  if (frame_->stays_in != 0) note_small(op);
   return Step::kDone;
 }
 
