@@ -88,4 +88,30 @@ TEST_CASE("counts that only two ranks know are told apart, with both numbers") {
   }
 }
 
+// Its messages differ in nothing but the signature.
+TEST_CASE("a call that was made again and again is told apart from another one") {
+  constexpr int kTimes = 5;
+  for (const char* transport : {"shm", "loopback", "tcp"}) {
+    for (int nranks : {2, 3}) {
+      auto said = with_ranks(nranks, {{"transport", transport}, {"timeout_ms", "20000"}},
+                             [&](tutti_comm_t* comm, int rank) -> std::string {
+        float in[2] = {1, 2}, out[2] = {};
+        tutti_status_t last = TUTTI_SUCCESS;
+        for (int i = 0; i <= kTimes && last == TUTTI_SUCCESS; ++i) {
+          tutti_op_t op = rank == 1 && i == kTimes ? TUTTI_MAX : TUTTI_SUM;
+          last = tutti_all_reduce(in, out, 2, TUTTI_FLOAT32, op, comm, nullptr);
+        }
+        if (nranks == 2 && last == TUTTI_SUCCESS) return "each of two ranks has the other's message";
+        for (int i = 0; i < 2 && tutti_comm_status(comm) == TUTTI_SUCCESS; ++i) tutti_barrier(comm, nullptr);
+        return tutti_last_error(comm);
+      });
+      for (const std::string& sentence : said) {
+        INFO(transport << ", " << nranks << " ranks: " << sentence);
+        CHECK(contains(sentence, "rank 1 called all_reduce #6 of 2 float32 (max)"));
+        CHECK(contains(sentence, " called all_reduce #6 of 2 float32 (sum)"));
+      }
+    }
+  }
+}
+
 }  // namespace tutti::test
