@@ -79,9 +79,9 @@ TUTTI_HOST_DEVICE Vector<kWords> pack(const Partial<Element, kWords>& partial, u
     } else if constexpr (sizeof(Storage) == 4) {
       vector.words[i] = ops::bits_as<uint32_t>(stored);
     } else {
-      using Bits = std::make_unsigned_t<Storage>;
+      using Unsigned = std::make_unsigned_t<Storage>;
       constexpr int kInWord = 4 / sizeof(Storage);
-      vector.words[i / kInWord] |= static_cast<uint32_t>(static_cast<Bits>(stored))
+      vector.words[i / kInWord] |= static_cast<uint32_t>(static_cast<Unsigned>(stored))
                                    << (i % kInWord * 8 * sizeof(Storage));
     }
   }
