@@ -1,0 +1,61 @@
+"""The examples train as well on tutti as on gloo: their losses are equal."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python", "examples")
+
+
+def torchrun(name, nranks, backend, *flags, restarts=0):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", TUTTI_CALIBRATION="off")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={nranks}",
+               f"--max-restarts={restarts}", "--monitor-interval=1.5",
+               os.path.join(EXAMPLES, name),
+               "--backend", backend, *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def losses_of(output):
+    return json.loads(re.search(r"^losses (.*)$", output, re.MULTILINE).group(1))
+
+
+@pytest.mark.parametrize(
+    "name, nranks, flags",
+    [
+        ("ddp_cnn.py", 2, ()),
+        ("ddp_gpt.py", 2, ()),
+        ("average_gradients.py", 3, ()),
+        ("fsdp2_gpt.py", 2, ()),
+        ("pipeline.py", 2, ()),
+        ("mixed_precision.py", 2, ("--dtype", "bfloat16")),
+        ("mixed_precision.py", 2, ("--dtype", "float16")),
+    ],
+)
+def test_losses_are_those_of_gloo(name, nranks, flags):
+    mine = losses_of(torchrun(name, nranks, "tutti", *flags))
+    theirs = losses_of(torchrun(name, nranks, "gloo", *flags))
+    assert len(mine) >= 8 and mine[-1] < mine[0]
+    assert mine == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.parametrize("backend", ("tutti", "gloo"))
+def test_the_parameter_server_finds_the_truth(backend):
+    """In which order gradients come is chance: what is learned is not."""
+    assert losses_of(torchrun("parameter_server.py", 3, backend))[0] < 0.02
+
+
+def test_training_survives_a_killed_rank(tmp_path):
+    for name in ("tutti", "gloo"):
+        os.mkdir(tmp_path / name)
+    output = torchrun("elastic.py", 2, "tutti", "--folder", str(tmp_path / "tutti"), restarts=1)
+    said = re.search(r"rank 0 heard after ([0-9.]+) s: (.*)", output)
+    assert said and float(said.group(1)) < 5 and "rank 1" in said.group(2), output
+    undisturbed = torchrun("elastic.py", 2, "gloo", "--folder", str(tmp_path / "gloo"), "--kill", "-1")
+    assert losses_of(output) == pytest.approx(losses_of(undisturbed), rel=1e-5)
