@@ -1,0 +1,13 @@
+# What our declarations give is what NCCL's header gives.
+if(NOT IS_OF_NCCL)
+  message("NCCL 2.28.9's header is not here")
+  return()
+endif()
+execute_process(COMMAND ${OURS} OUTPUT_VARIABLE ours COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${NCCLS} OUTPUT_VARIABLE nccls COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "\n" lines "${ours}")
+list(LENGTH lines count)
+if(NOT ours STREQUAL nccls OR count LESS 80)
+  message(FATAL_ERROR "ours (${count} lines):\n${ours}\nNCCL's:\n${nccls}")
+endif()
+message("${count} sizes, places and values are NCCL's")

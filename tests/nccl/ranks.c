@@ -1,0 +1,94 @@
+#include "nccl/ranks.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nccl/check.h"
+#include "nccl/memory.h"
+
+struct rank_thread {
+  struct ranks ranks;
+  void (*body)(struct ranks*);
+};
+
+static void* run_thread(void* argument) {
+  struct rank_thread* thread = argument;
+  memory_begin_thread();
+  for (int i = 0; i < thread->ranks.local; ++i) thread->ranks.streams[i] = stream_new();
+  thread->body(&thread->ranks);
+  return NULL;
+}
+
+static void run_threads(struct rank_thread* threads, int count) {
+  pthread_t handles[kMostRanks];
+  memory_begin();
+  for (int i = 0; i < count; ++i) CHECK(pthread_create(&handles[i], NULL, run_thread, &threads[i]) == 0);
+  for (int i = 0; i < count; ++i) CHECK(pthread_join(handles[i], NULL) == 0);
+}
+
+static void run_processes(struct rank_thread* threads, int count) {
+  pid_t children[kMostRanks];
+  for (int i = 0; i < count; ++i) {
+    children[i] = fork();
+    CHECK(children[i] >= 0);
+    if (children[i] > 0) continue;
+    memory_begin();
+    run_thread(&threads[i]);
+    _exit(0);
+  }
+  for (int i = 0; i < count; ++i) {
+    int status = 0;
+    CHECK(waitpid(children[i], &status, 0) == children[i]);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+}
+
+static atomic_int* have_met; /* ranks so far; all processes see it */
+
+void meet(struct ranks* ranks) {
+  int here = atomic_fetch_add(have_met, ranks->local) + ranks->local;
+  int all = (here + ranks->count - 1) / ranks->count * ranks->count;
+  while (atomic_load(have_met) < all) usleep(1000);
+}
+
+void with_id(enum ranks_are how, int count, void (*body)(struct ranks*)) {
+  have_met = mmap(NULL, sizeof *have_met, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(have_met != MAP_FAILED);
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  struct rank_thread threads[kMostRanks];
+  int parts = how == kOneThread ? 1 : count;
+  for (int i = 0; i < parts; ++i) {
+    threads[i] = (struct rank_thread){.ranks = {.count = count, .first = i, .local = count / parts, .id = id}};
+    threads[i].body = body;
+  }
+  if (how == kProcesses) {
+    run_processes(threads, count);
+  } else {
+    run_threads(threads, parts);
+  }
+}
+
+static void (*body_of_all)(struct ranks*); /* set before there are threads */
+
+static void run_with_communicator(struct ranks* ranks) {
+  OK(ncclGroupStart());
+  for (int i = 0; i < ranks->local; ++i) {
+    OK(ncclCommInitRank(&ranks->comms[i], ranks->count, ranks->id, ranks->first + i));
+  }
+  OK(ncclGroupEnd());
+  body_of_all(ranks);
+  for (int i = 0; i < ranks->local; ++i) OK(ncclCommDestroy(ranks->comms[i]));
+}
+
+void with_communicator(enum ranks_are how, int count, void (*body)(struct ranks*)) {
+  body_of_all = body;
+  with_id(how, count, run_with_communicator);
+}
+
+void wait_for_streams(struct ranks* ranks) {
+  for (int i = 0; i < ranks->local; ++i) stream_wait(ranks->streams[i]);
+}
