@@ -1,0 +1,187 @@
+// How a verbs link uses its device: order, credits, room, and what a message costs.
+#include <cstring>
+#include <thread>
+
+#include "verbs/faked.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kWindow = 1 << 20;
+constexpr uint64_t kData = 4096;
+
+// Until rank 1 has the line.
+Status await_line(Job& job, uint64_t turn) {
+  return await_until([&] { return counter_of(job.window(1).line(0)) == turn; }, {&job.link(0, 1), &job.link(1, 0)});
+}
+
+bool arrived(Job& job, int rank, uint64_t offset, const std::vector<std::byte>& expected) {
+  return std::memcmp(job.window(rank).at(offset), expected.data(), expected.size()) == 0;
+}
+
+}  // namespace
+
+// The fake shows written data only with the completion of the message behind it, as relaxed ordering may.
+TEST_CASE("a payload is there when its line is, however late the device makes it visible") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 3});
+  for (uint64_t turn = 1; turn <= 50; ++turn) {
+    auto source = pattern(turn * 4001, turn);
+    check_ok(put(job.link(0, 1), job.slice(0, 1, kData), source, job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(await_line(job, turn));
+    CHECK(arrived(job, 1, kData, source));
+  }
+  check_used_well(fake);
+}
+
+TEST_CASE("a receiver that looks elsewhere makes the link full, and never unready") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t sent = 0, completed = 0;
+  auto fill = [&] {
+    for (int tries = 0; tries < 1000; ++tries) {
+      auto result = job.link(0, 1).signal(job.slice(0, 1, 0), Line{{sent + 1}});
+      REQUIRE(result.ok());
+      if (*result == PutResult::kDone) ++sent;
+      check_ok(job.link(0, 1).poll(&completed));
+    }
+  };
+  fill();
+  CHECK(sent > 32);
+  CHECK(sent < 128);
+  for (int round = 0; round < 20; ++round) {
+    uint64_t before = sent;
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == before; }, {&job.link(1, 0)}));
+    fill();
+    CHECK(sent > before + 32);
+  }
+  check_used_well(fake);
+}
+
+TEST_CASE("two ends that are full of data both go on") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t sent[2] = {};
+  uint64_t completed = 0;
+  constexpr uint64_t kSignals = 20'000;
+  auto seen = [&](int rank) { return counter_of(job.window(rank).line(0)); };
+  Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while ((seen(0) < kSignals || seen(1) < kSignals) && !deadline.passed()) {
+    for (int rank : {0, 1}) {
+      bool room = true;
+      while (room && sent[rank] < kSignals) {
+        auto result = job.link(rank, 1 - rank).signal(job.slice(rank, 1 - rank, 0), Line{{sent[rank] + 1}});
+        REQUIRE(result.ok());
+        room = *result == PutResult::kDone;
+        if (room) ++sent[rank];
+      }
+    }
+    for (int rank : {0, 1}) check_ok(job.link(rank, 1 - rank).poll(&completed));
+  }
+  CHECK(seen(0) == kSignals);
+  CHECK(seen(1) == kSignals);
+  check_used_well(fake);
+}
+
+TEST_CASE("large payloads never take more requests than the queue has, in both directions and late") {
+  Fake fake;
+  Job job(verbs_with({}), 2, 4 << 20);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 2});
+  auto there = pattern(3'000'001, 1), back = pattern(2'500'003, 2);
+  for (uint64_t turn = 1; turn <= 5; ++turn) {
+    check_ok(put(job.link(0, 1), job.slice(0, 1, kData), there, job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(put(job.link(1, 0), job.slice(1, 0, kData), back, job.slice(1, 0, 0), Line{{turn}}));
+    auto both = [&] {
+      return counter_of(job.window(0).line(0)) == turn && counter_of(job.window(1).line(0)) == turn;
+    };
+    check_ok(await_until(both, {&job.link(0, 1), &job.link(1, 0)}));
+    CHECK(arrived(job, 1, kData, there));
+    CHECK(arrived(job, 0, kData, back));
+  }
+  check_used_well(fake);
+}
+
+TEST_CASE("what a message costs the device is what docs/verbs.md says") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t turn = 0;
+  auto cost_of = [&](size_t size_bytes) {
+    constexpr uint64_t kMessages = 64;
+    auto source = pattern(size_bytes, 3);
+    FakeCounts before = fake.counts();
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      ++turn;
+      check_ok(put(job.link(0, 1), job.slice(0, 1, kData), source, job.slice(0, 1, 0), Line{{turn}}));
+      check_ok(await_line(job, turn));
+    }
+    FakeCounts after = fake.counts();
+    struct Cost {
+      double requests, doorbells, completions;
+    };
+    return Cost{static_cast<double>(after.requests - before.requests) / kMessages,
+                static_cast<double>(after.doorbells - before.doorbells) / kMessages,
+                static_cast<double>(after.completions - before.completions) / kMessages};
+  };
+  // One more for each 64, which returns credits.
+  auto small = cost_of(100);
+  CHECK(small.requests <= 1.02);
+  CHECK(small.doorbells <= 1.02);
+  CHECK(small.completions <= 1 + 1.0 / 16 + 0.05);
+  auto medium = cost_of(64 << 10);
+  CHECK(medium.requests <= 2.02);
+  CHECK(medium.doorbells <= 1.02);
+  CHECK(medium.completions <= 2.05);
+  auto large = cost_of(256 << 10);
+  CHECK(large.requests <= 5.02);
+  CHECK(large.doorbells <= 4.02);
+  check_used_well(fake);
+}
+
+TEST_CASE("a device that takes nothing inline works as well") {
+  Fake fake;
+  fake.verbs->set_faults({.most_inline_bytes = GENERATE(0u, 60u)});
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  auto source = pattern(100'000, 5);
+  for (uint64_t turn = 1; turn <= 300; ++turn) {
+    auto payload = std::span(source).first(turn % 7 == 0 ? 100'000 : turn % 150);
+    check_ok(put(job.link(0, 1), job.slice(0, 1, kData), payload, job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(await_line(job, turn));
+    CHECK(std::memcmp(job.window(1).at(kData), payload.data(), payload.size()) == 0);
+  }
+  check_used_well(fake);
+}
+
+TEST_CASE("options reach the queue pair") {
+  Fake fake;
+  Job job(verbs_with({.gid_index = 0, .mtu_bytes = 1024, .service_level = 3, .traffic_class = 104, .pkey_index = 2,
+                      .timeout = 11, .retries = 4}),
+          2, kWindow);
+  check_ok(job.status());
+  FakeCounts counts = fake.counts();
+  CHECK(counts.by_gid);
+  CHECK(counts.mtu_code == 3);
+  CHECK(counts.service_level == 3);
+  CHECK(counts.traffic_class == 104);
+  CHECK(counts.pkey_index == 2);
+  CHECK(counts.timeout == 11);
+  CHECK(counts.retries == 4);
+}
+
+TEST_CASE("ports of InfiniBand link by LID") {
+  Fake fake;
+  FakePort a{.device = "ib0", .infiniband = true, .lid = 5, .gids = {{0, "fe80::5"}}};
+  FakePort b{.device = "ib1", .infiniband = true, .lid = 6, .gids = {{0, "fe80::6"}}};
+  fake.verbs->set_ports({a, b});
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  CHECK(!fake.counts().by_gid);
+}
+
+}  // namespace tutti::test

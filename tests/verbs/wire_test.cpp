@@ -1,0 +1,75 @@
+// What two ends say beside the data.
+#include "transports/verbs/wire.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+namespace tutti::test {
+namespace {
+
+template <typename T>
+T again(const T& message) {
+  auto parsed = parse_side_message(encode(SideMessage(message)));
+  REQUIRE(parsed.ok());
+  REQUIRE(std::holds_alternative<T>(*parsed));
+  return std::get<T>(*parsed);
+}
+
+SideHello hello() {
+  SideHello hello{.queue = {17, 0xabcdef}, .port = {}, .receives = 128, .probe = {0x123456789, 42}, .name = "x port 1"};
+  hello.port = {.infiniband = true, .lid = 7, .mtu_bytes = 2048, .gids = std::vector<Gid>(3)};
+  hello.port.gids[1].type = GidType::kRoceV2Ipv6;
+  hello.port.gids[1].bytes[15] = std::byte{9};
+  for (Gid& gid : hello.port.gids) gid.index = -1;
+  return hello;
+}
+
+}  // namespace
+
+TEST_CASE("side messages arrive as they were sent") {
+  SideHello said = hello(), heard = again(said);
+  CHECK(heard.queue.number == 17);
+  CHECK(heard.queue.first_packet == 0xabcdef);
+  CHECK(heard.port == said.port);
+  CHECK(heard.receives == 128);
+  CHECK(heard.probe == said.probe);
+  CHECK(heard.name == said.name);
+  again(SideReady{});
+  SideVerdict verdict = again(SideVerdict{.proven = false, .reason = std::string(1000, 'r')});
+  CHECK(!verdict.proven);
+  CHECK(verdict.reason == std::string(400, 'r'));
+  SideShare share = again(SideShare{.id = 3, .size_bytes = 1ull << 40, .range = {5, 6}});
+  CHECK(share.id == 3);
+  CHECK(share.size_bytes == 1ull << 40);
+  CHECK(share.range == RemoteRange{5, 6});
+  CHECK(again(SideRelease{9}).id == 9);
+}
+
+TEST_CASE("more addresses than a message holds are left out, the last ones first") {
+  SideHello many = hello();
+  many.port.gids.assign(100, many.port.gids[1]);
+  CHECK(again(many).port.gids.size() == kMostGids);
+}
+
+TEST_CASE("garbage beside the data is refused and harms nothing") {
+  std::mt19937 random(1);
+  SideBytes good = encode(SideMessage(hello()));
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    SideBytes bytes = good;
+    int changes = 1 + static_cast<int>(random() % 8);
+    for (int k = 0; k < changes; ++k) bytes[random() % 120] = static_cast<std::byte>(random());
+    auto parsed = parse_side_message(bytes);
+    if (!parsed.ok()) ++refused;
+    auto* hello = parsed.ok() ? std::get_if<SideHello>(&*parsed) : nullptr;
+    if (hello == nullptr) continue;
+    CHECK(hello->port.gids.size() <= kMostGids);
+    CHECK(mtu_code_of(hello->port.mtu_bytes) != 0);
+    CHECK(hello->receives >= 2);
+  }
+  CHECK(refused > 1000);
+  CHECK(!parse_side_message(SideBytes{}).ok());
+}
+
+}  // namespace tutti::test

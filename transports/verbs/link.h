@@ -1,0 +1,124 @@
+// One end of a verbs link: a queue pair for data, and beside it the connection by which the ends met.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "transports/common/doorbell.h"
+#include "transports/common/link_state.h"
+#include "transports/common/tcp_meeting.h"
+#include "transports/verbs/exports.h"
+#include "transports/verbs/receiver.h"
+#include "transports/verbs/sender.h"
+#include "transports/verbs/side_channel.h"
+
+namespace tutti {
+
+// What the Links of one rank share; owned by its Transport, which outlives them.
+struct VerbsShared {
+  TcpMeeting meeting;
+  std::unique_ptr<VerbsDevice> device;  // since listen()
+  VerbsExports exports;                 // before the device ends
+  BellRow bells;
+};
+
+class VerbsLink final : public Link {
+ public:
+  VerbsLink(VerbsShared& shared, int peer)
+      : shared_(shared), state_(shared.meeting.identity().rank, peer, "verbs") {}
+  ~VerbsLink() override;
+
+  int peer() const override { return state_.peer(); }
+  LinkTraits traits() const override { return {}; }
+  Result<Progress> connect(std::span<const std::byte> peer_address) override;
+  std::string connect_report() const override;
+  bool both_gave_up() const override { return both_gave_up_; }
+
+  Status share(const LocalMemory& memory) override;
+  const RemoteMemory* find(uint32_t id) override;
+
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
+  Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
+  Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status poll(uint64_t* puts_completed) override;
+  bool needs_poll() const override { return true; }
+  bool has_pending() const override;
+  void arm(WaitSet& waits) override;
+  void disarm() override;
+  void abort() noexcept override;
+  bool begin_access() noexcept override { return true; }  // nothing is mapped or pulled
+  bool end_access() noexcept override { return true; }
+  bool is_accessed() const noexcept override { return false; }
+
+ private:
+  enum class Stage : uint8_t { kStart, kMeet, kHello, kReady, kProbe, kVerdict, kGaveUp, kDone };
+
+  struct Remote : RemoteMemory {
+    RemoteRange range;
+  };
+  // What exists from the meeting on, until the end.
+  struct Engine {
+    Engine(LinkMemory made, std::unique_ptr<QueuePair> pair)
+        : memory(std::move(made)), queue(std::move(pair)), sender(*queue, memory), receiver(*queue, memory) {}
+    LinkMemory memory;
+    std::unique_ptr<QueuePair> queue;
+    VerbsSender sender;
+    VerbsReceiver receiver;
+  };
+  // An error of the queue pair that may be a consequence of the peer's end.
+  struct Broken {
+    std::string what;
+    bool is_consequence = false;
+    Deadline report_at;
+  };
+
+  // link_connect.cpp
+  Result<Progress> step(std::span<const std::byte> peer_address);
+  Result<Progress> negotiate();
+  // True if something has happened.
+  Result<bool> look_at_queue();
+  Status meet(Fd socket);
+  Status open_engine();
+  Status join_queues(const SideHello& hello);
+  Status check_probe();
+  Status give_up(Status why);
+  Status take_verdict(const SideVerdict& verdict);
+  std::string ends() const;
+
+  RemoteRange place_of(const RemoteSlice& slice) const;
+  Result<PutResult> taken(Result<PutResult> result);
+  Status send_releases();
+  Status take_side(bool* moved);
+  Status handle(const SideMessage& message);
+  // Takes what has completed; true if anything has.
+  Result<bool> take_completions();
+  Status on_completion(const ibv_wc& completion);
+  void note_broken(const ibv_wc& completion);
+  Status look_for_the_end(bool moved);
+  void finish();
+
+  VerbsShared& shared_;
+  LinkState state_;
+  Stage stage_ = Stage::kStart;
+  Status gave_up_;                             // why, once this end has
+  bool both_gave_up_ = false;
+  bool heard_probe_ = false;
+  std::optional<bool> peer_proven_;            // its verdict
+  std::string peer_name_;                      // "mlx5_1 port 1, queue pair 17"
+  Route route_;
+  std::unordered_map<uint32_t, Remote> remote_;
+  size_t removals_seen_ = 0;
+  uint32_t polls_ = 0;
+  bool armed_ = false;
+  bool look_aside_ = false;                    // in the next poll()
+  std::optional<Broken> broken_;
+  Status ended_;                               // an error that poll() has not told yet
+  std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
+  std::unique_ptr<Connector> connector_;       // until they met
+  std::unique_ptr<Engine> engine_;             // ends after the side channel
+  std::unique_ptr<VerbsSideChannel> side_;          // none until they met
+  std::atomic<int> published_{-1};             // its socket, for abort() on another thread
+};
+
+}  // namespace tutti

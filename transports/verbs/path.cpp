@@ -1,0 +1,174 @@
+#include "transports/verbs/path.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace tutti {
+namespace {
+
+constexpr std::array<int, 5> kMtus = {256, 512, 1024, 2048, 4096};  // codes 1..5
+
+// "mlx5_1:2" names one port, "mlx5_1" all of the device.
+bool is_named(const PortFacts& port, std::string_view entry) {
+  size_t colon = entry.rfind(':');
+  if (entry.substr(0, colon) != port.device) return false;
+  return colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port.port);
+}
+
+bool is_wanted(const PortFacts& port, std::string_view wanted) {
+  if (wanted.empty()) return true;
+  while (!wanted.empty()) {
+    size_t comma = std::min(wanted.find(','), wanted.size());
+    if (is_named(port, wanted.substr(0, comma))) return true;
+    wanted.remove_prefix(std::min(comma + 1, wanted.size()));
+  }
+  return false;
+}
+
+std::string listed(std::span<const PortFacts> ports) {
+  std::string list;
+  for (const PortFacts& port : ports) {
+    list += fmt::format("{}{}:{} ({})", list.empty() ? "" : ", ", port.device, port.port, port.active ? "up" : "down");
+  }
+  return list;
+}
+
+// Of IPv4 addresses the first three bytes are compared, of others the prefix.
+bool on_one_subnet(const Gid& a, const Gid& b) {
+  size_t first = a.type == GidType::kRoceV2Ipv4 ? 12 : 0, last = a.type == GidType::kRoceV2Ipv4 ? 15 : 8;
+  return std::equal(a.bytes.begin() + first, a.bytes.begin() + last, b.bytes.begin() + first);
+}
+
+struct Pair {
+  const Gid* mine;
+  const Gid* theirs;
+  // The same from both ends, so both choose the same pair.
+  auto cost() const {
+    return std::tuple(mine->type, !on_one_subnet(*mine, *theirs), std::min(mine->bytes, theirs->bytes),
+                      std::max(mine->bytes, theirs->bytes));
+  }
+};
+
+std::optional<Pair> best_pair(const PortAddress& self, const PortAddress& peer) {
+  std::optional<Pair> best;
+  for (const Gid& mine : self.gids) {
+    for (const Gid& theirs : peer.gids) {
+      Pair pair{&mine, &theirs};
+      if (mine.type == theirs.type && (!best || pair.cost() < best->cost())) best = pair;
+    }
+  }
+  return best;
+}
+
+std::string types_of(const PortAddress& port) {
+  std::string types;
+  for (const Gid& gid : port.gids) types += fmt::format("{}{}", types.empty() ? "" : ", ", name_of(gid.type));
+  return types.empty() ? "none" : types;
+}
+
+}  // namespace
+
+std::string_view name_of(GidType type) {
+  switch (type) {
+    case GidType::kRoceV2Ipv4: return "RoCE v2 over IPv4";
+    case GidType::kRoceV2Ipv6: return "RoCE v2 over IPv6";
+    case GidType::kRoceV2LinkLocal: return "RoCE v2, link-local";
+    case GidType::kRoceV1: return "RoCE v1";
+    case GidType::kInfiniband: return "InfiniBand";
+  }
+  return "?";
+}
+
+std::string to_text(const Gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET6, gid.bytes.data(), text.data(), text.size());
+  return text.data();
+}
+
+uint64_t speed_mbps_of(int speed_code, int width_code) {
+  uint64_t lane = 0, lanes = 0;
+  switch (speed_code) {
+    case 1: lane = 2'500; break;
+    case 2: lane = 5'000; break;
+    case 4:
+    case 8: lane = 10'000; break;
+    case 16: lane = 14'000; break;
+    case 32: lane = 25'000; break;
+    case 64: lane = 50'000; break;
+    case 128: lane = 100'000; break;
+    default: break;
+  }
+  switch (width_code) {
+    case 1: lanes = 1; break;
+    case 2: lanes = 4; break;
+    case 4: lanes = 8; break;
+    case 8: lanes = 12; break;
+    case 16: lanes = 2; break;
+    default: break;
+  }
+  return lane * lanes;
+}
+
+int mtu_bytes_of(int mtu_code) {
+  return mtu_code >= 1 && mtu_code <= static_cast<int>(kMtus.size()) ? kMtus[mtu_code - 1] : 0;
+}
+
+int mtu_code_of(int mtu_bytes) {
+  auto found = std::find(kMtus.begin(), kMtus.end(), mtu_bytes);
+  return found == kMtus.end() ? 0 : static_cast<int>(found - kMtus.begin()) + 1;
+}
+
+Result<size_t> choose_port(std::span<const PortFacts> ports, const std::string& wanted, int rank) {
+  if (ports.empty()) return error(Code::kSystem, "there is no RDMA device");
+  std::vector<size_t> best;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (!ports[i].active || !is_wanted(ports[i], wanted)) continue;
+    if (!best.empty() && ports[i].speed_mbps < ports[best[0]].speed_mbps) continue;
+    if (!best.empty() && ports[i].speed_mbps > ports[best[0]].speed_mbps) best.clear();
+    best.push_back(i);
+  }
+  if (!best.empty()) return best[static_cast<size_t>(rank) % best.size()];
+  if (wanted.empty()) return error(Code::kSystem, "no port of an RDMA device is up; there are: {}", listed(ports));
+  return error(Code::kInvalidArgument, "no RDMA port '{}' (TUTTI_IB_DEVICE) is up; there are: {}", wanted,
+               listed(ports));
+}
+
+Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_bytes) {
+  if (mtu_bytes != 0 && mtu_code_of(mtu_bytes) == 0) {
+    return error(Code::kInvalidArgument, "packets of RDMA have 256, 512, 1024, 2048 or 4096 bytes, not {} "
+                 "(TUTTI_IB_MTU)", mtu_bytes);
+  }
+  PortAddress address{
+      .infiniband = port.infiniband, .lid = port.lid, .mtu_bytes = port.mtu_bytes, .gids = port.gids};
+  if (mtu_bytes != 0) address.mtu_bytes = std::min(address.mtu_bytes, mtu_bytes);
+  std::stable_sort(address.gids.begin(), address.gids.end(),
+                   [](const Gid& a, const Gid& b) { return a.type < b.type; });
+  if (gid_index < 0) return address;
+  std::erase_if(address.gids, [&](const Gid& gid) { return gid.index != gid_index; });
+  if (!address.gids.empty()) return address;
+  return error(Code::kInvalidArgument, "{} has no GID {} (TUTTI_IB_GID_INDEX)", port.name(), gid_index);
+}
+
+Result<Route> choose_route(const PortAddress& self, const PortAddress& peer) {
+  if (self.infiniband != peer.infiniband) {
+    return error(Code::kInvalidUsage, "one end is on InfiniBand and the other one on Ethernet (TUTTI_IB_DEVICE)");
+  }
+  Route route{.from = {}, .to = {}, .lid = peer.lid, .mtu_bytes = std::min(self.mtu_bytes, peer.mtu_bytes)};
+  auto pair = best_pair(self, peer);
+  if (pair) {
+    route.from = *pair->mine;
+    route.to = *pair->theirs;
+  }
+  // Within an InfiniBand subnet the LID leads there; over a router, and on Ethernet, it takes the GID.
+  bool by_lid = self.infiniband && self.lid != 0 && peer.lid != 0 &&
+                (!pair || on_one_subnet(*pair->mine, *pair->theirs));
+  route.by_gid = !by_lid;
+  if (by_lid || pair) return route;
+  return error(Code::kInvalidUsage, "the ports have no type of GID in common: {} here, {} there", types_of(self),
+               types_of(peer));
+}
+
+}  // namespace tutti

@@ -1,0 +1,74 @@
+// Which ports there are, which one a rank uses, and by which addresses two ports reach each other. Pure functions over
+// plain values, so that fabrics which are not there can be tested.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti {
+
+// In the order of preference where both ends have several.
+enum class GidType : uint8_t { kRoceV2Ipv4, kRoceV2Ipv6, kRoceV2LinkLocal, kRoceV1, kInfiniband };
+std::string_view name_of(GidType type);
+
+struct Gid {
+  int index = 0;
+  GidType type = GidType::kInfiniband;
+  std::array<std::byte, 16> bytes{};  // in network order
+  friend bool operator==(const Gid&, const Gid&) = default;
+};
+// "::ffff:10.0.0.1"
+std::string to_text(const Gid& gid);
+
+struct PortFacts {
+  std::string device;         // "mlx5_0"
+  int port = 1;
+  bool active = false;
+  bool infiniband = false;    // else Ethernet
+  uint16_t lid = 0;           // 0: none
+  int mtu_bytes = 0;          // what it runs at
+  uint64_t speed_mbps = 0;
+  std::vector<Gid> gids;
+  friend bool operator==(const PortFacts&, const PortFacts&) = default;
+  std::string name() const { return fmt::format("{} port {}", device, port); }
+};
+
+// Encodings of the InfiniBand specification; 0: unknown.
+uint64_t speed_mbps_of(int speed_code, int width_code);
+int mtu_bytes_of(int mtu_code);
+int mtu_code_of(int mtu_bytes);
+
+// The port for `rank`: of those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, the fastest; ranks go
+// through several that are alike in turn. Errors name what there is.
+Result<size_t> choose_port(std::span<const PortFacts> ports, const std::string& wanted, int rank);
+
+// One end as the other one knows it.
+struct PortAddress {
+  bool infiniband = false;
+  uint16_t lid = 0;
+  int mtu_bytes = 0;
+  std::vector<Gid> gids;      // by type
+  friend bool operator==(const PortAddress&, const PortAddress&) = default;
+};
+
+struct Route {
+  bool by_gid = false;        // with a global header; else by LID alone
+  Gid from;
+  Gid to;
+  uint16_t lid = 0;           // of the peer, InfiniBand only
+  int mtu_bytes = 0;
+};
+
+// What the peer is told of a port. `gid_index`: the only GID to use, -1: any. `mtu_bytes`: at most, 0: what it runs at.
+Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_bytes);
+
+// The route from `self` to `peer`, which finds the same one backwards.
+Result<Route> choose_route(const PortAddress& self, const PortAddress& peer);
+
+}  // namespace tutti
