@@ -237,6 +237,7 @@ class FusedJob {
 // The whole launch: tiles go to blocks in turn.
 template <class Element, class Op, uint32_t kSources>
 TUTTI_HOST_DEVICE void fused(const FusedArgs& args, const Place& place) {
+  if (args.cancelled != nullptr && *args.cancelled != 0) return;
   uint32_t job = 0;
   for (uint64_t tile = place.block; tile < args.tiles; tile += place.blocks) {
     while (job + 1 < args.job_count && args.jobs[job + 1].first_tile <= tile) ++job;

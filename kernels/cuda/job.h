@@ -20,13 +20,19 @@ struct Job {
   uint32_t destinations = 0;   // at least 1
 };
 
+constexpr uint32_t kMostJobs = 64;        // of a launch
+constexpr uint32_t kMostAddresses = 240;
+
+// All of it travels with the launch, so that nothing has to stay until the GPU has read it: 4 KiB at most.
 struct FusedArgs {
-  const Job* jobs = nullptr;  // in the order of their first tiles
-  const uint64_t* addresses = nullptr;
-  uint64_t tiles = 0;         // of all jobs
+  const uint32_t* cancelled = nullptr;  // not null: the launch does nothing where this is not 0
+  uint64_t tiles = 0;                   // of all jobs
   uint32_t job_count = 0;
-  uint32_t divisor = 0;       // > 0: the results are divided by it
+  uint32_t divisor = 0;                 // > 0: the results are divided by it
+  Job jobs[kMostJobs];                  // in the order of their first tiles
+  uint64_t addresses[kMostAddresses] = {};
 };
+static_assert(sizeof(FusedArgs) <= 4096);
 
 // Where one thread of a launch is.
 struct Place {

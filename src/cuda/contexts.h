@@ -1,0 +1,73 @@
+// What the calling thread's driver calls are about: a context, and captures that go on beside them.
+#pragma once
+
+#include <utility>
+
+#include "cuda/driver.h"
+#include "device/device.h"
+
+namespace tutti::cuda {
+
+using Stream = DeviceModule::Stream;
+
+inline CUstream handle_of(const Stream& stream) { return static_cast<CUstream>(stream.handle); }
+inline CUcontext context_of(const Stream& stream) { return static_cast<CUcontext>(stream.context); }
+
+inline bool is_default(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+// The calling thread's current context is `context` as long as this lives.
+class Current {
+ public:
+  static Result<Current> make(const Driver& driver, CUcontext context) {
+    TUTTI_CUDA_TRY(driver, cuCtxPushCurrent, context);
+    return Current(driver);
+  }
+  Current(Current&& other) noexcept : driver_(std::exchange(other.driver_, nullptr)) {}
+  Current& operator=(Current&&) = delete;
+  ~Current() {
+    CUcontext popped;
+    if (driver_ != nullptr) (void)driver_->cuCtxPopCurrent(&popped);
+  }
+
+ private:
+  explicit Current(const Driver& driver) : driver_(&driver) {}
+  const Driver* driver_;
+};
+
+// While this lives, a capture by any thread does not mind what the calling thread does beside it.
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const Driver& driver) : driver_(driver) { exchange(); }
+  ~BesideCaptures() { exchange(); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  void exchange() { (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// ---- Words in pinned memory
+
+inline Result<CUdeviceptr> seen_by_device(const Driver& driver, const uint32_t* word) {
+  CUdeviceptr seen = 0;
+  TUTTI_CUDA_TRY(driver, cuMemHostGetDevicePointer, &seen, const_cast<uint32_t*>(word), 0);
+  return seen;
+}
+
+// With the stream's context.
+inline Status put_wait(const Driver& driver, CUstream stream, const WordValue& until) {
+  TUTTI_CUDA_TRY(driver, cuStreamWaitValue32, stream, TUTTI_TRY(seen_by_device(driver, until.word)), until.value,
+                 CU_STREAM_WAIT_VALUE_GEQ);
+  return {};
+}
+inline Status put_store(const Driver& driver, CUstream stream, const WordValue& stored) {
+  TUTTI_CUDA_TRY(driver, cuStreamWriteValue32, stream, TUTTI_TRY(seen_by_device(driver, stored.word)), stored.value,
+                 CU_STREAM_WRITE_VALUE_DEFAULT);
+  return {};
+}
+
+}  // namespace tutti::cuda

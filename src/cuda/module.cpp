@@ -1,0 +1,237 @@
+// The module: what DeviceModule promises, by calls of the CUDA driver.
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "cuda/order.h"
+#include "cuda/shared_buffers.h"
+#include "cuda/shared_gpu.h"
+
+namespace tutti::cuda {
+namespace {
+
+using Stream = DeviceModule::Stream;
+
+class Module : public DeviceModule {
+ public:
+  explicit Module(const Driver& driver) : driver_(driver), own_buffers_(driver_) {}
+
+  Result<BufferPlace> place_of(const void* pointer) override;
+  Result<Stream> stream_of(tutti_stream_t handle, int device) override;
+
+  Status pin(std::span<std::byte> memory, void* context) override {
+    BesideCaptures beside(driver_);
+    Current current = TUTTI_TRY(Current::make(driver_, static_cast<CUcontext>(context)));
+    TUTTI_CUDA_TRY(driver_, cuMemHostRegister, memory.data(), memory.size(),
+                   CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    return {};
+  }
+  bool unpin(std::byte* memory, void* context) noexcept override {
+    BesideCaptures beside(driver_);
+    auto current = Current::make(driver_, static_cast<CUcontext>(context));
+    return driver_.cuMemHostUnregister(memory) == CUDA_SUCCESS;
+  }
+
+  std::unique_ptr<StreamOrder> make_order() override { return std::make_unique<Order>(driver_); }
+
+  Result<Stream> make_stream(void* context) override;
+  void drop_stream(const Stream& stream) noexcept override {
+    auto current = Current::make(driver_, context_of(stream));
+    (void)driver_.cuStreamDestroy(handle_of(stream));
+  }
+
+  Result<std::optional<Gpu>> current_gpu() override;
+  Result<std::unique_ptr<SharedGpu>> share(const Gpu& gpu, uint32_t* cancelled) override {
+    return make_shared_gpu(driver_, gpu, cancelled);
+  }
+  Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) override {
+    return own_buffers_.share(pointer, static_cast<CUcontext>(gpu.context));
+  }
+  Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) override;
+
+  Result<bool> are_captured(std::span<const Stream> streams) override {
+    return TUTTI_TRY(capture_of(streams)).id != 0;
+  }
+  Status enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) override;
+
+ private:
+  struct Capture {
+    cuuint64_t id = 0;  // 0: none
+    CUgraph graph = nullptr;
+    friend bool operator==(const Capture&, const Capture&) = default;
+  };
+  Result<Capture> capture_of(const Stream& stream) const;
+  Result<Capture> capture_of(std::span<const Stream> streams) const;
+  Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
+
+  const Driver driver_;
+  OwnBuffers own_buffers_;
+};
+
+Result<BufferPlace> Module::place_of(const void* pointer) {
+  unsigned kind = 0, is_managed = 0;
+  int device = -1;
+  std::array attributes = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                           CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  std::array<void*, 3> values = {&kind, &is_managed, &device};
+  CUresult result = driver_.cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(),
+                                                   reinterpret_cast<CUdeviceptr>(pointer));
+  switch (result) {
+    case CUDA_SUCCESS: break;
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_NOT_INITIALIZED:  // the program has made no use of the driver yet, or
+    case CUDA_ERROR_DEINITIALIZED:    // it ends, or
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_NO_DEVICE:        // there is nothing to use
+    case CUDA_ERROR_STUB_LIBRARY: return BufferPlace{};
+    default: return driver_error(driver_, "cuPointerGetAttributes", result);
+  }
+  if (is_managed != 0) return BufferPlace{MemoryKind::kManaged, device};
+  if (kind == CU_MEMORYTYPE_HOST) return BufferPlace{MemoryKind::kPinned, -1};
+  if (kind == CU_MEMORYTYPE_DEVICE) return BufferPlace{MemoryKind::kDevice, device};
+  return BufferPlace{};
+}
+
+Result<Stream> Module::stream_of(tutti_stream_t handle, int device) {
+  auto stream = static_cast<CUstream>(handle);
+  CUcontext context = nullptr;
+  if (!is_default(stream)) {
+    TUTTI_CUDA_TRY(driver_, cuStreamGetCtx, stream, &context);
+    return Stream{handle, context};
+  }
+  TUTTI_CUDA_TRY(driver_, cuCtxGetCurrent, &context);
+  if (context != nullptr) return Stream{handle, context};
+  if (device < 0) {
+    return error(Code::kInvalidUsage,
+                 "a default stream was passed, but the calling thread has no current device: call cudaSetDevice() "
+                 "before, or pass another stream");
+  }
+  CUdevice its = 0;
+  TUTTI_CUDA_TRY(driver_, cuDeviceGet, &its, device);
+  TUTTI_CUDA_TRY(driver_, cuDevicePrimaryCtxRetain, &context, its);  // the program's memory is there, so it has it too
+  return Stream{handle, context};
+}
+
+Result<Module::Capture> Module::capture_of(const Stream& stream) const {
+  Current current = TUTTI_TRY(Current::make(driver_, context_of(stream)));
+  CUstreamCaptureStatus status{};
+  Capture capture;
+  TUTTI_CUDA_TRY(driver_, cuStreamGetCaptureInfo, handle_of(stream), &status, &capture.id, &capture.graph, nullptr,
+                 nullptr);
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) return Capture{};
+  if (status == CU_STREAM_CAPTURE_STATUS_ACTIVE) return capture;
+  return error(Code::kInvalidUsage, "the capture of this stream is broken; end it, and begin another one");
+}
+
+Result<Module::Capture> Module::capture_of(std::span<const Stream> streams) const {
+  Capture first = TUTTI_TRY(capture_of(streams.front()));
+  for (const Stream& stream : streams.subspan(1)) {
+    if (TUTTI_TRY(capture_of(stream)) == first) continue;
+    return error(Code::kInvalidUsage,
+                 "the streams of this group are not in one capture; put all of them into it, or none");
+  }
+  return first;
+}
+
+Status Module::copy(CUstream stream, std::span<const StreamCopy> copies) const {
+  for (const StreamCopy& each : copies) {
+    TUTTI_CUDA_TRY(driver_, cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(each.to),
+                   reinterpret_cast<CUdeviceptr>(each.from), each.size_bytes, stream);
+  }
+  return {};
+}
+
+Result<Stream> Module::make_stream(void* context) {
+  BesideCaptures beside(driver_);
+  Current current = TUTTI_TRY(Current::make(driver_, static_cast<CUcontext>(context)));
+  CUstream made = nullptr;
+  int least = 0, greatest = 0;
+  TUTTI_CUDA_TRY(driver_, cuCtxGetStreamPriorityRange, &least, &greatest);
+  // Streams of one priority may share a queue, in which one waits behind what another one waits for.
+  TUTTI_CUDA_TRY(driver_, cuStreamCreateWithPriority, &made, CU_STREAM_NON_BLOCKING, greatest);
+  return Stream{made, context};
+}
+
+Result<std::optional<DeviceModule::Gpu>> Module::current_gpu() {
+  CUcontext context = nullptr;
+  CUresult result = driver_.cuCtxGetCurrent(&context);
+  if (result != CUDA_SUCCESS || context == nullptr) return std::optional<Gpu>();  // the program has no device yet
+  CUdevice device = 0;
+  CUuuid id{};
+  TUTTI_CUDA_TRY(driver_, cuCtxGetDevice, &device);
+  TUTTI_CUDA_TRY(driver_, cuDeviceGetUuid, &id, device);
+  Gpu gpu{.device = device, .context = context};
+  std::memcpy(gpu.id.data(), id.bytes, gpu.id.size());
+  return std::optional(gpu);
+}
+
+Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) {
+  Current current = TUTTI_TRY(Current::make(driver_, context_of(stream)));
+  auto& calls = static_cast<Order&>(order);
+  TUTTI_TRY(calls.begin(stream, 0));
+  TUTTI_TRY(put_store(driver_, handle_of(stream), reached));
+  TUTTI_TRY(put_wait(driver_, handle_of(stream), gate));
+  return calls.end(stream, 0);
+}
+
+Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) {
+  const Stream& first = batch.streams.front();
+  CUstream stream = handle_of(first);
+  Capture capture = TUTTI_TRY(capture_of(batch.streams));
+  Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
+  CUdeviceptr gate = TUTTI_TRY(seen_by_device(driver_, work.gate));
+  CUdeviceptr passed = TUTTI_TRY(seen_by_device(driver_, work.passed));
+
+  if (capture.id != 0) {
+    CUuserObject object = nullptr;
+    TUTTI_CUDA_TRY(driver_, cuUserObjectCreate, &object, work.argument, graph_ends, 1,
+                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+    CUresult kept = driver_.cuGraphRetainUserObject(capture.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    if (kept != CUDA_SUCCESS) {
+      (void)driver_.cuUserObjectRelease(object, 1);
+      return driver_error(driver_, "cuGraphRetainUserObject", kept);
+    }
+  }
+  auto joins = [&]() -> Order& { return static_cast<Order&>(*batch.orders.front()); };
+  for (StreamOrder* each : batch.orders) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
+  for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(other, first));
+  if (work.begins_at.word != nullptr) TUTTI_TRY(put_wait(driver_, stream, work.begins_at));
+  TUTTI_TRY(copy(stream, work.before));
+  TUTTI_CUDA_TRY(driver_, cuLaunchHostFunc, stream, work.reached, work.argument);
+  TUTTI_CUDA_TRY(driver_, cuStreamWaitValue32, stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ);
+  TUTTI_TRY(copy(stream, work.after));
+  TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, gate, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
+  TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, passed, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (work.ends_with.word != nullptr) TUTTI_TRY(put_store(driver_, stream, work.ends_with));
+  for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(first, other));
+  for (StreamOrder* each : batch.orders) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
+  return {};
+}
+
+DeviceModule* open_module(int version, const char* driver_library, Status* why) {
+  static std::mutex mutex;
+  static Module* module = nullptr;  // never destroyed: the driver may hold callbacks into it
+  std::lock_guard lock(mutex);
+  if (version != TUTTI_VERSION) {
+    *why = error(Code::kCuda, "libtutti_cuda.so is of tutti {}, libtutti.so of {}; install both from one build",
+                 TUTTI_VERSION, version);
+    return nullptr;
+  }
+  if (module != nullptr) return module;
+  auto driver = Driver::open(driver_library);
+  if (!driver.ok()) {
+    *why = std::move(driver).status();
+    return nullptr;
+  }
+  module = new Module(*driver);
+  return module;
+}
+
+}  // namespace
+}  // namespace tutti::cuda
+
+extern "C" __attribute__((visibility("default")))
+tutti::DeviceModule* tutti_open_module(int version, const char* driver, tutti::Status* why) {
+  return tutti::cuda::open_module(version, driver, why);
+}

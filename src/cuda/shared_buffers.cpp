@@ -1,0 +1,81 @@
+#include "cuda/shared_buffers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tutti::cuda {
+namespace {
+
+constexpr size_t kMostHandles = 4096;
+// More than all calls that are under way can use, so that what is closed is used by none of them.
+constexpr size_t kMostOpened = 16384;
+
+}  // namespace
+
+Result<std::optional<DeviceBuffer>> OwnBuffers::share(const void* pointer, CUcontext context) {
+  BesideCaptures beside(driver_);
+  Current current = TUTTI_TRY(Current::make(driver_, context));
+  auto address = reinterpret_cast<CUdeviceptr>(pointer);
+  unsigned has_handles = 0;
+  unsigned long long id = 0;
+  std::array attributes = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  std::array<void*, 2> values = {&has_handles, &id};
+  TUTTI_CUDA_TRY(driver_, cuPointerGetAttributes, attributes.size(), attributes.data(), values.data(), address);
+  if (has_handles == 0) return std::optional<DeviceBuffer>();
+  CUdeviceptr base = 0;
+  size_t size_bytes = 0;
+  TUTTI_CUDA_TRY(driver_, cuMemGetAddressRange, &base, &size_bytes, address);
+  DeviceBuffer buffer{.address = address, .base = base, .id = id, .pid = ::getpid()};
+  std::lock_guard lock(mutex_);
+  auto found = handles_.find(id);
+  if (found == handles_.end()) {
+    CUipcMemHandle handle{};
+    static_assert(sizeof handle == std::tuple_size_v<Handle>);
+    if (driver_.cuIpcGetMemHandle(&handle, base) != CUDA_SUCCESS) return std::optional<DeviceBuffer>();
+    if (handles_.size() == kMostHandles) handles_.erase(handles_.begin());  // the oldest allocation's
+    found = handles_.emplace(id, Handle{}).first;
+    std::memcpy(found->second.data(), &handle, sizeof handle);
+  }
+  buffer.handle = found->second;
+  return std::optional(buffer);
+}
+
+OpenedBuffers::~OpenedBuffers() {
+  auto current = Current::make(driver_, context_);
+  while (!opened_.empty()) close(opened_.begin());
+}
+
+void OpenedBuffers::close(ByPlace::iterator opened) {
+  (void)driver_.cuIpcCloseMemHandle(opened->second.address);
+  opened_.erase(opened);
+}
+
+Result<uint64_t> OpenedBuffers::open(const DeviceBuffer& buffer) {
+  if (buffer.pid == ::getpid()) return buffer.address;
+  BesideCaptures beside(driver_);
+  Current current = TUTTI_TRY(Current::make(driver_, context_));
+  std::pair place(buffer.pid, buffer.base);
+  auto found = opened_.find(place);
+  if (found != opened_.end() && found->second.id != buffer.id) {  // freed there, and something else is at its address
+    close(found);
+    found = opened_.end();
+  }
+  if (found == opened_.end()) {
+    if (opened_.size() == kMostOpened) {
+      close(std::min_element(opened_.begin(), opened_.end(),
+                             [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+    }
+    CUipcMemHandle handle{};
+    std::memcpy(&handle, buffer.handle.data(), sizeof handle);
+    CUdeviceptr address = 0;
+    TUTTI_CUDA_TRY(driver_, cuIpcOpenMemHandle, &address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    found = opened_.emplace(place, Opened{.id = buffer.id, .address = address}).first;
+  }
+  found->second.used = ++questions_;
+  return found->second.address + (buffer.address - buffer.base);
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,57 @@
+// Device memory that several processes use: what this one lets others open, and what it has opened of theirs.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "cuda/contexts.h"
+#include "device/device.h"
+
+namespace tutti::cuda {
+
+// Of this process. Any thread.
+class OwnBuffers {
+ public:
+  explicit OwnBuffers(const Driver& driver) : driver_(driver) {}
+
+  // None: the memory is not of a kind that has handles, or the driver gives none.
+  Result<std::optional<DeviceBuffer>> share(const void* pointer, CUcontext context);
+
+ private:
+  using Handle = decltype(DeviceBuffer::handle);
+  const Driver& driver_;
+  std::mutex mutex_;
+  std::map<uint64_t, Handle> handles_;  // by the allocation's number, which is never used again
+};
+
+// Of other processes, in one context.
+class OpenedBuffers {
+ public:
+  OpenedBuffers(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+  OpenedBuffers(const OpenedBuffers&) = delete;
+  OpenedBuffers& operator=(const OpenedBuffers&) = delete;
+  ~OpenedBuffers();
+
+  // The address of the buffer in this process.
+  Result<uint64_t> open(const DeviceBuffer& buffer);
+
+ private:
+  struct Opened {
+    uint64_t id = 0;
+    CUdeviceptr address = 0;
+    uint64_t used = 0;  // by which question
+  };
+  using ByPlace = std::map<std::pair<int64_t, uint64_t>, Opened>;  // process and address
+  void close(ByPlace::iterator opened);
+
+  const Driver& driver_;
+  const CUcontext context_;
+  ByPlace opened_;
+  uint64_t questions_ = 0;
+};
+
+}  // namespace tutti::cuda

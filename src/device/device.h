@@ -1,0 +1,164 @@
+// What the core knows of GPUs: an interface that a module implements (src/cuda). The module is opened at run time, so
+// that one library serves machines with and without a GPU.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/cuda/job.h"
+#include "tutti/tutti.h"
+
+namespace tutti {
+
+// Who can use memory.
+enum class MemoryKind : uint8_t {
+  kHost,     // the host alone
+  kPinned,   // the host, and the streams of every device
+  kManaged,  // both; the driver moves it
+  kDevice,   // the streams of a device
+};
+
+struct BufferPlace {
+  MemoryKind kind = MemoryKind::kHost;
+  int device = -1;  // of kManaged and kDevice
+};
+
+struct StreamCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  uint64_t size_bytes = 0;
+};
+
+// A word in pinned memory, and a number for it. Numbers are compared as what comes before or after, in a circle.
+struct WordValue {
+  uint32_t* word = nullptr;  // null: none
+  uint32_t value = 0;
+};
+
+// What a stream does, in this order, for calls whose data goes through the host.
+struct StreamWork {
+  WordValue begins_at;  // the stream waits until the word has that number
+  std::span<const StreamCopy> before;
+  // Called on a thread of the driver's, where it may neither block nor use the driver.
+  void (*reached)(void* argument) = nullptr;
+  void* argument = nullptr;
+  uint32_t* gate = nullptr;  // pinned: the stream waits here until somebody stores 1
+  std::span<const StreamCopy> after;
+  uint32_t* passed = nullptr;  // pinned: the stream stores 0 to the gate, and then 1 here
+  WordValue ends_with;         // and then this
+};
+
+// The order of one communicator's calls, whichever streams they are put on. One thread at a time.
+class StreamOrder {
+ public:
+  virtual ~StreamOrder() = default;
+  // Whether all that was put on streams so far is done. Errors: some of it never will be, as the device has failed.
+  virtual Result<bool> is_done() = 0;
+};
+
+// A GPU, as all processes that use it know it.
+using GpuId = std::array<std::byte, 16>;
+
+// Memory of a device that this process reaches by the address, and others by the handle.
+struct DeviceBuffer {
+  uint64_t address = 0;
+  uint64_t base = 0;  // of the allocation, and
+  uint64_t id = 0;    // its number, which the process never gives to another one
+  int64_t pid = 0;
+  std::array<std::byte, 64> handle{};
+};
+
+// A stream, and the driver's context that it belongs to.
+struct DeviceStream {
+  tutti_stream_t handle = nullptr;
+  void* context = nullptr;
+  friend bool operator==(const DeviceStream&, const DeviceStream&) = default;
+};
+
+// What one rank does on a GPU where other ranks of its communicator are, too. One thread at a time.
+class SharedGpu {
+ public:
+  virtual ~SharedGpu() = default;
+
+  // A buffer of any of the ranks: its address in this process. Errors: it cannot be opened.
+  virtual Result<uint64_t> open(const DeviceBuffer& buffer) = 0;
+  struct Launch {
+    std::string_view kernel;
+    std::span<const cuda::FusedArgs> args;  // one launch each
+    WordValue reached;                      // is stored before all else
+    std::span<const WordValue> waits;       // before them
+    std::span<const WordValue> stores;      // after them
+  };
+  // Puts that on a stream, in the order; does not wait for it.
+  virtual Status launch(const DeviceStream& stream, StreamOrder& order, const Launch& launch) = 0;
+};
+
+class DeviceModule {
+ public:
+  virtual ~DeviceModule() = default;
+
+  // Any thread may call these. Nothing changes the calling thread's current device.
+  //
+  // Of a pointer that the driver does not know, and where there is no device: kHost.
+  virtual Result<BufferPlace> place_of(const void* pointer) = 0;
+
+  using Stream = DeviceStream;
+  // What a caller's handle means: a default stream is the one of the calling thread's current device, or of `device`
+  // where it has none. Errors: no device is meant.
+  virtual Result<Stream> stream_of(tutti_stream_t handle, int device) = 0;
+
+  // Makes host memory pinned, until unpin(). May wait for work that devices have. `context`: of a stream that uses it.
+  virtual Status pin(std::span<std::byte> memory, void* context) = 0;
+  // False: the driver has not let go of it, so that it must stay where it is for good.
+  [[nodiscard]] virtual bool unpin(std::byte* memory, void* context) noexcept = 0;
+
+  virtual std::unique_ptr<StreamOrder> make_order() = 0;
+  // A stream that goes on while the program's streams wait.
+  virtual Result<Stream> make_stream(void* context) = 0;
+  // What is on it goes on.
+  virtual void drop_stream(const Stream& stream) noexcept = 0;
+
+  struct Gpu {
+    GpuId id{};
+    int device = -1;          // in this process
+    void* context = nullptr;
+  };
+  // The calling thread's current device, if it has one.
+  virtual Result<std::optional<Gpu>> current_gpu() = 0;
+  // Brings all kernels to the device, so that no call has to. `cancelled`: pinned, as FusedArgs have it. Errors: they
+  // do not run there.
+  virtual Result<std::unique_ptr<SharedGpu>> share(const Gpu& gpu, uint32_t* cancelled) = 0;
+  // Of device memory. None where other processes cannot open it.
+  virtual Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) = 0;
+  // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.
+  virtual Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached,
+                          const WordValue& gate) = 0;
+
+  // Of one batch of calls.
+  struct Batch {
+    std::span<const Stream> streams;       // all different: the first works, and waits for the others, and they for it
+    std::span<StreamOrder* const> orders;  // of the communicators whose calls these are
+  };
+  // Whether the streams are being captured. Errors: some are and others are not, or by different captures, or a
+  // capture that is broken: nothing may be put there.
+  virtual Result<bool> are_captured(std::span<const Stream> streams) = 0;
+  // Puts the work on the streams; does not wait for it. While they are being captured the graph does so with each
+  // launch, and calls `graph_ends` once it never will again, on a thread where nobody may block or use the driver.
+  // What `work` refers to stays until then; on streams, until it has passed.
+  virtual Status enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) = 0;
+};
+
+// What the module exports by the name of kModuleEntry: gives the one module of the process, which lives until that
+// ends; null and `why` where there cannot be one. `version`: TUTTI_VERSION. `driver`: the name or path of the driver's
+// library; the first call decides.
+using OpenModule = DeviceModule* (*)(int version, const char* driver, Status* why);
+inline constexpr const char* kModuleEntry = "tutti_open_module";
+
+}  // namespace tutti

@@ -1,0 +1,41 @@
+#include "cuda/gpu.h"
+
+#include <dlfcn.h>
+
+namespace tutti::test {
+
+const Gpu& Gpu::driver() {
+  static const Gpu opened = [] {
+    void* handle = ::dlopen(library(), RTLD_NOW | RTLD_LOCAL);
+    TUTTI_CHECK(handle != nullptr);
+    auto look_up = reinterpret_cast<PFN_cuGetProcAddress_v12000>(::dlsym(handle, "cuGetProcAddress_v2"));
+    TUTTI_CHECK(look_up != nullptr);
+    Gpu gpu;
+    CUdriverProcAddressQueryResult found{};
+    void* address = nullptr;
+#define TUTTI_CUDA_TEST_CALL(name, version)                                                  \
+  must(look_up(#name, &address, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found));        \
+  gpu.name = reinterpret_cast<PFN_##name##_v##version>(address);
+    TUTTI_CUDA_TEST_CALLS(TUTTI_CUDA_TEST_CALL)
+#undef TUTTI_CUDA_TEST_CALL
+    gpu.fake_fail = reinterpret_cast<decltype(gpu.fake_fail)>(::dlsym(handle, "fake_cuda_fail"));
+    gpu.fake_break_device =
+        reinterpret_cast<decltype(gpu.fake_break_device)>(::dlsym(handle, "fake_cuda_break_device"));
+    gpu.fake_give_handles =
+        reinterpret_cast<decltype(gpu.fake_give_handles)>(::dlsym(handle, "fake_cuda_give_handles"));
+    gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
+    must(gpu.cuInit(0));
+    return gpu;
+  }();
+  return opened;
+}
+
+void Gpu::use(int device) const {
+  CUdevice handle = 0;
+  CUcontext context = nullptr;
+  must(cuDeviceGet(&handle, device));
+  must(cuDevicePrimaryCtxRetain(&context, handle));
+  must(cuCtxSetCurrent(context));
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,336 @@
+// Ranks of one GPU: one launch does a call, and nothing goes through the host.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "cuda/jobs.h"
+
+namespace tutti::test {
+namespace {
+
+// How often the driver was asked for it meanwhile.
+class Counted {
+ public:
+  explicit Counted(const char* call) : call_(call), before_(Gpu::driver().fake_calls(call)) {}
+  int now() const { return Gpu::driver().fake_calls(call_) - before_; }
+
+ private:
+  const char* call_;
+  int before_;
+};
+
+std::string sum(tutti_comm_t* comm, const OnGpu<int32_t>& in, const OnGpu<int32_t>& out, tutti_stream_t stream) {
+  return said(comm, tutti_all_reduce(in.data(), out.data(), in.host.size(), TUTTI_INT32, TUTTI_SUM, comm, stream));
+}
+
+void await_failure(tutti_comm_t* comm) {
+  for (int i = 0; i < 2000 && tutti_comm_status(comm) == TUTTI_SUCCESS; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+bool has_become(const char* what, const std::vector<std::string>& sentences) {
+  return std::any_of(sentences.begin(), sentences.end(),
+                     [&](const std::string& each) { return each.find(what) != std::string::npos; });
+}
+
+TEST_CASE("calls among ranks of one GPU take one launch each and never the host") {
+  constexpr int kRanks = 4, kCalls = 20;
+  Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc"), copies("cuMemcpyAsync");
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    std::string error;
+    for (int i = 0; i < kCalls; ++i) error += sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (out.download() == std::vector<int32_t>(1000, 10) ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  CHECK(launches.now() == kCalls);
+  CHECK(host.now() == 0);
+  CHECK(copies.now() == 0);
+}
+
+TEST_CASE("a barrier among ranks of one GPU needs no launch, and holds streams until all have come") {
+  constexpr int kRanks = 3;
+  Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc");
+  std::atomic<int> came{0};
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ++came;
+    std::string error = said(comm, tutti_barrier(comm, stream.get()));
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (came == kRanks ? "" : "not all have come");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  CHECK(launches.now() == 0);
+  CHECK(host.now() == 0);
+}
+
+TEST_CASE("hundreds of calls on one GPU may be under way, each on what the one before has stored") {
+  constexpr int kRanks = 2, kCalls = 300;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> a(100, Where::kDevice, rank == 0 ? 1 : 0), b(100);
+    Stream stream;
+    std::string error;
+    // The sum doubles nothing: rank 1 gives zeros each time, from a third buffer.
+    OnGpu<int32_t> zero(100);
+    for (int i = 0; i < kCalls; ++i) {
+      const OnGpu<int32_t>& from = i % 2 == 0 ? a : b;
+      error += sum(comm, rank == 0 ? from : zero, i % 2 == 0 ? b : a, stream.get());
+    }
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + ((kCalls % 2 == 0 ? a : b).download() == std::vector<int32_t>(100, 1) ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("calls of the GPU, of the host and through the host alternate, on several streams") {
+  constexpr int kRanks = 3;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream streams[2];
+    std::string error;
+    for (int i = 0; i < 30; ++i) {
+      INFO(i);
+      bool through_host = i % 3 == rank;  // for all, since one has its buffer elsewhere
+      OnGpu<int32_t> in(500, through_host ? Where::kManaged : Where::kDevice, rank + i), out(500);
+      const Stream& stream = streams[(i / 2 + rank) % 2];
+      error += sum(comm, in, out, stream.get());
+      int32_t mine = rank, all = 0;
+      if (i % 4 == 0) error += said(comm, tutti_all_reduce(&mine, &all, 1, TUTTI_INT32, TUTTI_SUM, comm, nullptr));
+      if (i % 4 == 0 && all != 3) error += "another sum on the host";
+      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+      if (out.download() != std::vector<int32_t>(500, 3 * i + 3)) error += "another sum in call " + std::to_string(i);
+    }
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("groups and messages between calls of one GPU") {
+  constexpr int kRanks = 2;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> a(64, Where::kDevice, rank + 1), b(64, Where::kDevice, 10 * (rank + 1));
+    OnGpu<int32_t> sum_a(64), sum_b(64), got(64);
+    std::string error;
+    for (int i = 0; i < 5; ++i) {
+      error += sum(comm, a, sum_a, stream.get());
+      tutti_group_begin();
+      error += sum(comm, a, sum_a, stream.get()) + sum(comm, b, sum_b, stream.get());
+      error += said(comm, tutti_send(a.data(), 64, TUTTI_INT32, 1 - rank, 3, comm, stream.get()));
+      error += said(comm, tutti_recv(got.data(), 64, TUTTI_INT32, 1 - rank, 3, comm, stream.get(), nullptr));
+      error += said(comm, tutti_group_end());
+      error += sum(comm, b, sum_b, stream.get());
+    }
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    if (sum_a.download() != std::vector<int32_t>(64, 3)) error += "another sum";
+    if (sum_b.download() != std::vector<int32_t>(64, 30)) error += "another second sum";
+    if (got.download() != std::vector<int32_t>(64, 2 - rank)) error += "another message";
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("a rank that repeats a captured call meets ranks that make it anew") {
+  constexpr int kRanks = 2, kLaunches = 5;
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(256, Where::kDevice, rank + 1), out(256);
+    std::string error = sum(comm, in, out, stream.get());
+    if (rank == 0) {
+      CUgraph graph = nullptr;
+      CUgraphExec exec = nullptr;
+      must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+      error += sum(comm, in, out, stream.get());
+      must(gpu.cuStreamEndCapture(stream.get(), &graph));
+      must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+      for (int i = 0; i < kLaunches; ++i) must(gpu.cuGraphLaunch(exec, stream.get()));
+      error += sum(comm, in, out, stream.get());
+      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+      must(gpu.cuGraphExecDestroy(exec));
+      must(gpu.cuGraphDestroy(graph));
+    } else {
+      for (int i = 0; i < kLaunches + 1; ++i) error += sum(comm, in, out, stream.get());
+      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    }
+    return error + (out.download() == std::vector<int32_t>(256, 3) ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("memory that others cannot open goes through the host") {
+  constexpr int kRanks = 2;
+  Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc");
+  Gpu::driver().fake_give_handles(0);
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    std::string error = sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (out.download() == std::vector<int32_t>(1000, 3) ? "" : "another sum");
+  });
+  Gpu::driver().fake_give_handles(1);
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  CHECK(launches.now() == 0);
+  CHECK(host.now() == kRanks);
+}
+
+TEST_CASE("ranks of one GPU that make different calls are told") {
+  constexpr int kRanks = 2;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "5000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    uint64_t count = rank == 0 ? 1000 : 999;
+    std::string error =
+        said(comm, tutti_all_reduce(in.data(), out.data(), count, TUTTI_INT32, TUTTI_SUM, comm, stream.get()));
+    (void)stream.synchronize();
+    return error + said(comm, tutti_comm_status(comm));
+  });
+  for (const std::string& each : wrong) {
+    CHECK_THAT(each, Catch::Contains("1000"));
+    CHECK_THAT(each, Catch::Contains("999"));
+  }
+}
+
+TEST_CASE("a message on the host does not wait until the other rank has made the calls before it") {
+  constexpr int kRanks = 2;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "5000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(100, Where::kDevice, rank + 1), out(100);
+    Stream stream;
+    std::string error;
+    int32_t message = 7;
+    if (rank == 0) error += sum(comm, in, out, stream.get());
+    if (rank == 0) error += said(comm, tutti_send(&message, 1, TUTTI_INT32, 1, 0, comm, nullptr));
+    if (rank == 1) error += said(comm, tutti_recv(&message, 1, TUTTI_INT32, 0, 0, comm, nullptr, nullptr));
+    if (rank == 1) error += sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (out.download() == std::vector<int32_t>(100, 3) ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("a stream of another device than the ranks' goes through the host") {
+  constexpr int kRanks = 2;
+  Counted launches("cuLaunchKernel");
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(100, Where::kDevice, rank + 1), out(100);
+    Gpu::driver().use(rank);
+    Stream stream;
+    std::string error = sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (out.download() == std::vector<int32_t>(100, 3) ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  CHECK(launches.now() == 0);
+}
+
+TEST_CASE("a GPU that fails before a stream has come to a call is told to all its ranks") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  static std::atomic<bool> may_go{false};
+  std::atomic<int> holding{0};
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(100, Where::kDevice, rank + 1), out(100);
+    Stream stream;
+    must(gpu.cuLaunchHostFunc(
+        stream.get(), [](void*) { while (!may_go) std::this_thread::yield(); }, nullptr));
+    ++holding;
+    std::string error = sum(comm, in, out, stream.get());
+    while (holding < kRanks) std::this_thread::yield();  // then no call of the test itself can fail
+    if (rank == 0) gpu.fake_break_device(CUDA_ERROR_ILLEGAL_ADDRESS);
+    await_failure(comm);
+    may_go = true;
+    return said(comm, tutti_comm_status(comm));
+  });
+  gpu.fake_break_device(CUDA_SUCCESS);
+  CHECK(has_become("CUDA_ERROR_ILLEGAL_ADDRESS", wrong));
+  for (const std::string& each : wrong) CHECK_FALSE(each.empty());
+}
+
+TEST_CASE("a rank of a GPU that does not call is named, and the streams of the others go on") {
+  constexpr int kRanks = 3;
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    if (rank == 1) {
+      await_failure(comm);
+      return std::string();
+    }
+    std::string error = sum(comm, in, out, stream.get());
+    (void)stream.synchronize();
+    return error + said(comm, tutti_comm_status(comm));
+  });
+  CHECK_THAT(wrong[0], Catch::Contains("rank 1 has not called all_reduce"));
+  CHECK_THAT(wrong[2], Catch::Contains("rank 1 has not called all_reduce"));
+}
+
+TEST_CASE("a stream of another rank of the GPU that does not come to a call is named") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    static std::atomic<bool> may_go{false};
+    if (rank == 1) {
+      must(gpu.cuLaunchHostFunc(
+          stream.get(), [](void*) { while (!may_go) std::this_thread::yield(); }, nullptr));
+    }
+    std::string error = sum(comm, in, out, stream.get());
+    await_failure(comm);
+    may_go = true;
+    (void)stream.synchronize();
+    return error + said(comm, tutti_comm_status(comm));
+  });
+  CHECK_THAT(wrong[0], Catch::Contains("the stream of rank 1 has not come to all_reduce"));
+}
+
+TEST_CASE("what fails in a launch on one GPU fails the call of all ranks, and frees their streams") {
+  constexpr int kRanks = 3;
+  for (const char* call :
+       {"cuLaunchKernel", "cuStreamWaitValue32", "cuStreamWriteValue32", "cuMemHostGetDevicePointer"}) {
+    INFO(call);
+    auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+      OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+      Stream stream;
+      std::string error = sum(comm, in, out, stream.get());
+      (void)stream.synchronize();
+      if (rank == 0) Gpu::driver().fake_fail(call, 0, CUDA_ERROR_UNKNOWN);
+      error += said(comm, tutti_barrier(comm, nullptr));
+      error += sum(comm, in, out, stream.get());
+      (void)stream.synchronize();
+      await_failure(comm);
+      return error + said(comm, tutti_comm_status(comm));
+    });
+    Gpu::driver().fake_fail("", 0, CUDA_SUCCESS);
+    CHECK(has_become(call, wrong));
+    for (const std::string& each : wrong) CHECK_FALSE(each.empty());
+  }
+}
+
+TEST_CASE("ranks of a GPU whose kernels cannot be brought there go through the host") {
+  constexpr int kRanks = 2;
+  for (const char* call : {"cuModuleLoadData", "cuDeviceGetUuid"}) {
+    INFO(call);
+    Counted launches("cuLaunchKernel");
+    // The streams of the test come later.
+    Gpu::driver().fake_fail(call, 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
+    auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+      OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+      Stream stream;
+      std::string error = sum(comm, in, out, stream.get());
+      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+      return error + (out.download() == std::vector<int32_t>(1000, 3) ? "" : "another sum");
+    });
+    Gpu::driver().fake_fail("", 0, CUDA_SUCCESS);
+    CHECK(wrong == std::vector<std::string>(kRanks));
+    if (std::string(call) != "cuModuleLoadData") CHECK(launches.now() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::test
