@@ -30,11 +30,26 @@ constexpr uint64_t kLeastMemcpyBytes = uint64_t{1} << 20;
 // By how much a rank is late on purpose.
 constexpr std::chrono::milliseconds kLate{1};
 
+// This rank's, which is one of a GPU's from then on.
+std::unique_ptr<Device> device_of(Communicator& comm, const Options& options) {
+  if (!options.has_gpus()) return make_host();
+  const std::string& wish = options.devices[static_cast<size_t>(comm.rank()) % options.devices.size()];
+  int local_rank = comm.local_rank();  // all ranks ask
+  return wish == "cpu" ? make_host() : make_gpu(cuda_driver(), wish, local_rank);
+}
+
+// A communicator finds the GPU that its rank uses when it is made: after device_of(). Null: no rank uses one.
+std::unique_ptr<Communicator> communicator_on_gpus(Communicator& comm, const Options& options) {
+  return options.has_gpus() ? std::make_unique<Communicator>(comm, options) : nullptr;
+}
+
 class Benchmark {
  public:
   explicit Benchmark(const Options& options)
       : options_(options), collective_(info(options.collective)), comm_(options),
-        send_(options.memory, options.max_bytes, &comm_), recv_(options.memory, options.max_bytes, &comm_) {
+        device_(device_of(comm_, options)), on_gpus_(communicator_on_gpus(comm_, options)),
+        send_(options.memory, options.max_bytes, &measured(), gpu()),
+        recv_(options.memory, options.max_bytes, &measured(), gpu()) {
     run_.options = options;
   }
 
@@ -43,8 +58,12 @@ class Benchmark {
     if (comm_.rank() == 0 && !options_.json_file.empty()) json = std::make_unique<JsonFile>(options_.json_file);
     check_root();
     check_algorithm();
-    run_.ranks = comm_.introduce();
+    run_.ranks = comm_.introduce(*device_);
     print(header_text(run_));
+    if (run_.has_one_gpu() && collective_.has_data()) {
+      run_.summary.gpu_copy_gbps =
+          measure_copy_alone(comm_, *device_, send_.address(), recv_.address(), options_.max_bytes) / 1e9;
+    }
     if (collective_.has_data()) {
       for (const Subject& subject : subjects()) run_sizes(subject);
     } else {
@@ -53,11 +72,16 @@ class Benchmark {
     summarize();
     print(footer_text(run_));
     if (json) json->write(json_text(run_));
+    if (on_gpus_) on_gpus_->finish();
     comm_.finish();
     return run_.summary.out_of_bounds == 0;
   }
 
  private:
+  // What the calls are made on.
+  Communicator& measured() { return on_gpus_ ? *on_gpus_ : comm_; }
+  Device* gpu() const { return device_->stream() == nullptr ? nullptr : device_.get(); }
+
   void check_root() const {
     if (!collective_.has_root() || options_.root.value_or(0) < comm_.size()) return;
     throw std::runtime_error(fmt::format("--root {}: the ranks are 0 to {}", *options_.root, comm_.size() - 1));
@@ -68,8 +92,9 @@ class Benchmark {
     if (options_.algorithm.empty() || comm_.size() == 1) return;
     std::vector<uint64_t> counts(static_cast<size_t>(comm_.size()));
     tutti_call_t call = call_of({});
+    call.stream = nullptr;  // also of calls that one launch does in most cases
     call.send_counts = call.recv_counts = counts.data();
-    if (options_.algorithm == comm_.plan_info(call).algorithm) return;
+    if (options_.algorithm == measured().plan_info(call).algorithm) return;
     throw std::runtime_error(fmt::format("{0} has no algorithm {1}; `tutti plan {0} --explain` names those it has",
                                          collective_.name, options_.algorithm));
   }
@@ -114,13 +139,14 @@ class Benchmark {
     if (options_.out_of_place) row.out_of_place = run_placement(call, out_of_place, row.size_bytes);
     in_place.describe(call);
     if (options_.in_place) row.in_place = run_placement(call, in_place, row.size_bytes);
+    note_share_of_copy(row);
     return row;
   }
 
   void run_without_data() {
     tutti_call_t call = call_of({});
     Row row = planned_row(call);
-    row.out_of_place.emplace().timing = measure(comm_, [&] { comm_.run(call); }, options_);
+    row.out_of_place.emplace().timing = time(call);
     for (int check = 0; check < options_.checks; ++check) note_wrong(row.out_of_place->wrong, count_early(call));
     add(std::move(row));
   }
@@ -131,12 +157,13 @@ class Benchmark {
     call.collective = collective_.collective;
     call.op = subject.op.value_or(TUTTI_SUM);
     call.root = subject.root.value_or(0);
+    call.stream = device_->stream();
     return call;
   }
 
   // A row of what will run.
   Row planned_row(const tutti_call_t& call) {
-    tutti_plan_info_t plan = comm_.plan_info(call);
+    tutti_plan_info_t plan = measured().plan_info(call);
     Row row;
     row.algorithm = plan.algorithm;
     row.transport = plan.transport;
@@ -148,18 +175,38 @@ class Benchmark {
   Placement run_placement(const tutti_call_t& call, Trial& trial, uint64_t size_bytes) {
     trial.fill(++seed_);
     Placement placement;
-    placement.timing = measure(comm_, [&] { comm_.run(call); }, options_);
+    placement.timing = time(call);
     if (double time_us = placement.timing.mean_us; time_us > 0) {
       placement.algbw_gbps = static_cast<double>(size_bytes) / time_us / 1e3;
       placement.busbw_gbps = placement.algbw_gbps * collective_.bus_factor.of(comm_.size());
     }
     for (int check = 0; check < options_.checks; ++check) {
       trial.guard(++seed_);
-      comm_.run(call);
+      run_to_end(call);
       note_wrong(placement.wrong, trial.wrong());
       note_outside(trial.overwritten());
     }
     return placement;
+  }
+
+  Timing time(const tutti_call_t& call) {
+    return measure(comm_, *device_, [&] { measured().run(call); }, options_);
+  }
+
+  void run_to_end(const tutti_call_t& call) {
+    measured().run(call);
+    device_->synchronize();
+  }
+
+  void note_share_of_copy(Row& row) const {
+    if (run_.summary.gpu_copy_gbps == 0) return;
+    for (auto* placement : {&row.out_of_place, &row.in_place}) {
+      if (!*placement || (*placement)->timing.mean_us == 0) continue;
+      double moved = collective_.least_traffic(comm_.size(), placement == &row.in_place);
+      // A copy reads and writes what it copies.
+      double limit_us = moved / 2 * static_cast<double>(row.size_bytes) / run_.summary.gpu_copy_gbps / 1e3;
+      (*placement)->of_copy = limit_us / (*placement)->timing.mean_us;
+    }
   }
 
   // Each rank in turn comes late to a barrier; how often this rank did not wait for it.
@@ -169,7 +216,7 @@ class Benchmark {
       auto start = std::chrono::steady_clock::now();
       comm_.meet();  // all ranks have started their clocks
       if (comm_.rank() == late) std::this_thread::sleep_for(kLate);
-      comm_.run(call);
+      run_to_end(call);
       early += std::chrono::steady_clock::now() - start < kLate;
     }
     return early;
@@ -187,7 +234,7 @@ class Benchmark {
   void note_outside(uint64_t bytes) { over_all_ranks(bytes); }
 
   void add(Row row) {
-    print(row_text(row, collective_));
+    print(row_text(row, run_));
     run_.rows.push_back(std::move(row));
   }
 
@@ -202,8 +249,10 @@ class Benchmark {
     }
     if (placements) run_.summary.average_busbw_gbps /= placements;
     if (options_.max_bytes < kLeastMemcpyBytes) return;
+    if (run_.has_one_gpu()) return;
     run_.summary.memcpy_bytes = options_.max_bytes;
-    run_.summary.memcpy_gbps = measure_memcpy(comm_, send_.data(), recv_.data(), options_.max_bytes) / 1e9;
+    run_.summary.memcpy_gbps =
+        measure_copy(comm_, *device_, send_.address(), recv_.address(), options_.max_bytes) / 1e9;
   }
 
   void print(const std::string& text) const {
@@ -214,7 +263,9 @@ class Benchmark {
 
   const Options& options_;
   const CollectiveInfo& collective_;
-  Communicator comm_;
+  Communicator comm_;  // of the host
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> on_gpus_;
   Buffer send_;
   Buffer recv_;
   Run run_;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "communicator.h"
+#include "device.h"
 #include "tutti/tutti.h"
 
 namespace tutti::bench {
@@ -21,9 +22,9 @@ uint64_t changed(const std::byte* guard, size_t size_bytes) {
 
 }  // namespace
 
-Buffer::Buffer(MemoryKind kind, size_t size_bytes, Communicator* comm)
-    : kind_(kind), size_bytes_(size_bytes), comm_(comm) {
-  size_t total = (size_bytes + 4095) / 4096 * 4096 + 2 * kGuardBytes;
+Buffer::Buffer(MemoryKind kind, size_t size_bytes, Communicator* comm, Device* device)
+    : kind_(kind), size_bytes_(size_bytes), comm_(comm), device_(device) {
+  size_t total = total_bytes();
   void* memory = nullptr;
   if (kind != MemoryKind::kTutti) {
     memory = std::aligned_alloc(4096, total);
@@ -37,15 +38,26 @@ Buffer::Buffer(MemoryKind kind, size_t size_bytes, Communicator* comm)
   memory_ = static_cast<std::byte*>(memory);
   std::memset(memory_, static_cast<int>(kGuardByte), total);
   if (kind == MemoryKind::kRegistered) handle_ = comm->register_memory(memory_, total);
+  if (device != nullptr) on_device_ = static_cast<std::byte*>(device->allocate(total));
+  upload();
 }
 
 Buffer::~Buffer() {
+  if (on_device_ != nullptr) device_->free(on_device_);
   if (handle_ != nullptr) comm_->deregister(handle_);
   if (kind_ == MemoryKind::kTutti) {
     tutti_mem_free(memory_);
   } else {
     std::free(memory_);
   }
+}
+
+void Buffer::upload() const {
+  if (on_device_ != nullptr) device_->upload(on_device_, memory_, total_bytes());
+}
+
+void Buffer::download() {
+  if (on_device_ != nullptr) device_->download(memory_, on_device_, total_bytes());
 }
 
 void Buffer::guard(size_t used_bytes) {

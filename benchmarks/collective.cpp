@@ -12,39 +12,47 @@ constexpr BusFactor kTwice{"2(n-1)/n", [](int ranks) { return 2.0 * (ranks - 1) 
 constexpr BusFactor kOthers{"(n-1)/n", [](int ranks) { return 1.0 * (ranks - 1) / ranks; }};
 constexpr BusFactor kAll{"1", [](int) { return 1.0; }};
 
+// Each input is read once and each result written once; in place, what is there already is not moved.
+constexpr Traffic kAllToAllRanks = [](int ranks, bool) { return 2.0 * ranks; };
+constexpr Traffic kAllToOne = [](int ranks, bool) { return ranks + 1.0; };
+constexpr Traffic kOneToAll = [](int ranks, bool in_place) { return in_place ? ranks : ranks + 1.0; };
+constexpr Traffic kBlocksMove = [](int ranks, bool in_place) { return 2.0 * (in_place ? ranks - 1 : ranks); };
+constexpr Traffic kBlocksMoveOnce = [](int ranks, bool in_place) { return in_place ? 2.0 * (ranks - 1) / ranks : 2.0; };
+constexpr Traffic kNoTraffic = [](int, bool) { return 0.0; };
+
 constexpr Holds kNothing = Holds::kNothing, kVector = Holds::kVector, kBlock = Holds::kBlock, kBlocks = Holds::kBlocks;
 constexpr RootPart kNone = RootPart::kNone, kSends = RootPart::kSends, kReceives = RootPart::kReceives;
 constexpr bool kReduces = true, kCopies = false, kEven = false, kCounts = true;
 
 constexpr std::array kCollectives = {
     CollectiveInfo{TUTTI_ALL_REDUCE, "all_reduce", "Every rank gets the reduction of all ranks' vectors",
-                   kVector, kVector, kReduces, kEven, kNone, kTwice},
+                   kVector, kVector, kReduces, kEven, kNone, kTwice, kAllToAllRanks},
     CollectiveInfo{TUTTI_REDUCE, "reduce", "The root gets the reduction of all ranks' vectors",
-                   kVector, kVector, kReduces, kEven, kReceives, kAll},
+                   kVector, kVector, kReduces, kEven, kReceives, kAll, kAllToOne},
     CollectiveInfo{TUTTI_BROADCAST, "broadcast", "Every rank gets the root's vector",
-                   kVector, kVector, kCopies, kEven, kSends, kAll},
+                   kVector, kVector, kCopies, kEven, kSends, kAll, kOneToAll},
     CollectiveInfo{TUTTI_ALL_GATHER, "all_gather", "Every rank gets the blocks of all ranks",
-                   kBlock, kBlocks, kCopies, kEven, kNone, kOthers},
+                   kBlock, kBlocks, kCopies, kEven, kNone, kOthers, kOneToAll},
     CollectiveInfo{TUTTI_REDUCE_SCATTER, "reduce_scatter", "Every rank gets its block of the reduction",
-                   kBlocks, kBlock, kReduces, kEven, kNone, kOthers},
+                   kBlocks, kBlock, kReduces, kEven, kNone, kOthers, kAllToOne},
     CollectiveInfo{TUTTI_ALL_TO_ALL, "all_to_all", "Every rank gets a block from every rank",
-                   kBlocks, kBlocks, kCopies, kEven, kNone, kOthers},
+                   kBlocks, kBlocks, kCopies, kEven, kNone, kOthers, kBlocksMove},
     CollectiveInfo{TUTTI_GATHER, "gather", "The root gets the blocks of all ranks",
-                   kBlock, kBlocks, kCopies, kEven, kReceives, kOthers},
+                   kBlock, kBlocks, kCopies, kEven, kReceives, kOthers, kBlocksMoveOnce},
     CollectiveInfo{TUTTI_SCATTER, "scatter", "Every rank gets its block from the root",
-                   kBlocks, kBlock, kCopies, kEven, kSends, kOthers},
+                   kBlocks, kBlock, kCopies, kEven, kSends, kOthers, kBlocksMoveOnce},
     CollectiveInfo{TUTTI_BARRIER, "barrier", "Every rank waits for all ranks",
-                   kNothing, kNothing, kCopies, kEven, kNone, kAll},
+                   kNothing, kNothing, kCopies, kEven, kNone, kAll, kNoTraffic},
     CollectiveInfo{TUTTI_ALL_GATHER_V, "all_gather_v", "all_gather of blocks of unequal sizes",
-                   kBlock, kBlocks, kCopies, kCounts, kNone, kOthers},
+                   kBlock, kBlocks, kCopies, kCounts, kNone, kOthers, kOneToAll},
     CollectiveInfo{TUTTI_REDUCE_SCATTER_V, "reduce_scatter_v", "reduce_scatter of blocks of unequal sizes",
-                   kBlocks, kBlock, kReduces, kCounts, kNone, kOthers},
+                   kBlocks, kBlock, kReduces, kCounts, kNone, kOthers, kAllToOne},
     CollectiveInfo{TUTTI_ALL_TO_ALL_V, "all_to_all_v", "all_to_all of blocks of unequal sizes",
-                   kBlocks, kBlocks, kCopies, kCounts, kNone, kOthers},
+                   kBlocks, kBlocks, kCopies, kCounts, kNone, kOthers, kBlocksMove},
     CollectiveInfo{TUTTI_GATHER_V, "gather_v", "gather of blocks of unequal sizes",
-                   kBlock, kBlocks, kCopies, kCounts, kReceives, kOthers},
+                   kBlock, kBlocks, kCopies, kCounts, kReceives, kOthers, kBlocksMoveOnce},
     CollectiveInfo{TUTTI_SCATTER_V, "scatter_v", "scatter of blocks of unequal sizes",
-                   kBlocks, kBlock, kCopies, kCounts, kSends, kOthers},
+                   kBlocks, kBlock, kCopies, kCounts, kSends, kOthers, kBlocksMoveOnce},
 };
 
 }  // namespace

@@ -26,6 +26,9 @@ struct BusFactor {
   double (*of)(int ranks);
 };
 
+// What all ranks together must read and write in memory, in sizes of the call.
+using Traffic = double (*)(int ranks, bool in_place);
+
 struct CollectiveInfo {
   tutti_collective_t collective;
   std::string_view name;
@@ -36,6 +39,7 @@ struct CollectiveInfo {
   bool has_counts;  // blocks of unequal sizes
   RootPart root;
   BusFactor bus_factor;
+  Traffic least_traffic;
 
   bool has_root() const { return root != RootPart::kNone; }
   bool has_data() const { return recv != Holds::kNothing; }

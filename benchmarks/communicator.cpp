@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -34,6 +35,13 @@ Config config_of(const Options& options) {
 }
 
 }  // namespace
+
+std::string cuda_driver() {
+  Config config = config_of({});
+  const char* library = nullptr;
+  require(tutti_config_get(config.get(), "cuda_driver", &library));
+  return library;
+}
 
 Communicator::Communicator(const Options& options) {
   require(tutti_comm_init_from_environment(&comm_, config_of(options).get()));
@@ -105,21 +113,36 @@ double Communicator::agree(double value, tutti_op_t op) {
   return result;
 }
 
-std::vector<RankInfo> Communicator::introduce() {
+std::vector<RankInfo> Communicator::introduce(const Device& device) {
   struct Card {
     int64_t pid;
     char host[120];
+    char device[80];
+    char gpu[40];
+  };
+  auto write = [](const std::string& text, std::span<char> field) {
+    std::memcpy(field.data(), text.data(), std::min(text.size(), field.size()));
+  };
+  auto read = [](std::span<const char> field) {
+    return std::string(field.data(), ::strnlen(field.data(), field.size()));
   };
   // Each rank fills only its own place: the sum of the bytes is everybody's.
   std::vector<Card> mine(size_), all(size_);
-  mine[rank_].pid = ::getpid();
-  ::gethostname(mine[rank_].host, sizeof mine[rank_].host - 1);
+  Card& card = mine[rank_];
+  card.pid = ::getpid();
+  ::gethostname(card.host, sizeof card.host - 1);
+  write(device.name(), card.device);
+  write(device.gpu(), card.gpu);
   all_reduce(mine.data(), all.data(), all.size() * sizeof(Card), TUTTI_UINT8, TUTTI_SUM);
   std::vector<RankInfo> ranks;
-  for (const Card& card : all) {
-    ranks.push_back({card.pid, std::string(card.host, ::strnlen(card.host, sizeof card.host))});
-  }
+  for (const Card& one : all) ranks.push_back({one.pid, read(one.host), read(one.device), read(one.gpu)});
   return ranks;
+}
+
+int Communicator::local_rank() {
+  std::vector<RankInfo> ranks = introduce(*make_host());
+  auto own = ranks.begin() + rank_;
+  return static_cast<int>(std::count_if(ranks.begin(), own, [&](auto& one) { return one.host == own->host; }));
 }
 
 void Communicator::finish() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collective.h"
+#include "device.h"
 #include "options.h"
 #include "tutti/tutti.h"
 #include "tutti/tutti_topology.h"
@@ -16,7 +17,12 @@ namespace tutti::bench {
 struct RankInfo {
   int64_t pid = 0;
   std::string host;
+  std::string device;  // "cpu", "cuda:0 NVIDIA H200"
+  std::string gpu;     // which, "" for none
 };
+
+// The option of that name.
+std::string cuda_driver();
 
 class Communicator {
  public:
@@ -57,8 +63,10 @@ class Communicator {
   double agree(double value, tutti_op_t op);
   // Returns when all ranks have called it; not by tutti_barrier(), which may be what is measured.
   void meet() { agree(int64_t{0}, TUTTI_SUM); }
-  // Who the ranks are, by rank.
-  std::vector<RankInfo> introduce();
+  // Who the ranks are, by rank; this one says where its buffers are.
+  std::vector<RankInfo> introduce(const Device& device);
+  // How many ranks of this host come before this one.
+  int local_rank();
 
   void finish();
 

@@ -15,6 +15,7 @@ Json placement_json(const Placement& placement) {
   Json json = {{"iterations", timing.iterations},   {"time_us", timing.mean_us}, {"min_us", timing.min_us},
                {"median_us", timing.median_us},     {"max_us", timing.max_us},   {"algbw_gbps", placement.algbw_gbps},
                {"busbw_gbps", placement.busbw_gbps}};
+  if (placement.of_copy) json["of_copy"] = *placement.of_copy;
   json["wrong"] = placement.wrong ? Json(*placement.wrong) : Json(nullptr);
   return json;
 }
@@ -52,7 +53,8 @@ std::string version_text() {
 Json ranks_json(const std::vector<RankInfo>& infos) {
   Json ranks = Json::array();
   for (size_t rank = 0; rank < infos.size(); ++rank) {
-    ranks.push_back({{"rank", rank}, {"pid", infos[rank].pid}, {"host", infos[rank].host}});
+    const RankInfo& info = infos[rank];
+    ranks.push_back({{"rank", rank}, {"pid", info.pid}, {"host", info.host}, {"device", info.device}});
   }
   return ranks;
 }
@@ -85,6 +87,7 @@ std::string json_text(const Run& run) {
       {"memcpy_gbps_per_rank", run.summary.memcpy_gbps},
       {"memcpy_bytes", run.summary.memcpy_bytes},
   };
+  if (run.summary.gpu_copy_gbps > 0) json["gpu_copy_gbps"] = run.summary.gpu_copy_gbps;
   return json.dump(2) + "\n";
 }
 

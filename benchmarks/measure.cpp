@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 namespace tutti::bench {
@@ -21,12 +20,13 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 }
 
 // The time of the slowest rank's later warm-up calls; the first one also prepares the call. 0 without warm-up.
-double warm_up(Communicator& comm, const std::function<void()>& call, const Options& options) {
+double warm_up(Communicator& comm, Device& device, const std::function<void()>& call, const Options& options) {
   double estimate_s = 0;
   auto start = Clock::now();
   for (int i = 0; i < options.warmup; ++i) {
     auto before = Clock::now();
     call();
+    device.synchronize();
     estimate_s = seconds_between(before, Clock::now());
     bool long_enough = seconds_between(start, Clock::now()) > options.seconds;
     if (i > 0 && comm.agree(int64_t{long_enough}, TUTTI_MAX)) break;
@@ -54,24 +54,48 @@ double join(Communicator& comm, double value, Average average) {
   return comm.agree(value, TUTTI_MAX);
 }
 
-}  // namespace
-
-Timing measure(Communicator& comm, const std::function<void()>& call, const Options& options) {
-  int iterations = choose_iterations(warm_up(comm, call, options), options);
-  std::vector<double> times_us(iterations);
+// In microseconds. A call begins where the one before it has ended, or when all ranks have met.
+std::vector<double> time_calls(Communicator& comm, Device& device, const std::function<void()>& call, int iterations,
+                               bool blocking) {
+  size_t marks = 0;
+  device.prepare_marks(2 * static_cast<size_t>(iterations) + 1);
   comm.meet();
-  auto last = Clock::now();
-  for (double& time_us : times_us) {
-    if (options.blocking) {
+  device.mark(marks++);
+  for (int i = 0; i < iterations; ++i) {
+    if (blocking) {
+      device.synchronize();
       comm.meet();
-      last = Clock::now();
+      device.mark(marks++);
     }
     call();
-    auto now = Clock::now();
-    time_us = seconds_between(last, now) * 1e6;
-    last = now;
+    device.mark(marks++);
   }
+  device.synchronize();
+  std::vector<double> times_us;
+  size_t step = blocking ? 2 : 1;
+  for (size_t end = step; end < marks; end += step) times_us.push_back(device.seconds_between(end - 1, end) * 1e6);
+  return times_us;
+}
 
+constexpr int kCopyRounds = 5;
+
+// Seconds of a copy.
+double time_copies(Device& device, const void* from, void* to, size_t size_bytes) {
+  // A GPU's take so little that what is around them would count.
+  const int copies = device.gpu().empty() ? 1 : 32;
+  device.prepare_marks(2);
+  device.mark(0);
+  for (int i = 0; i < copies; ++i) device.copy(to, from, size_bytes);
+  device.mark(1);
+  device.synchronize();
+  return device.seconds_between(0, 1) / copies;
+}
+
+}  // namespace
+
+Timing measure(Communicator& comm, Device& device, const std::function<void()>& call, const Options& options) {
+  int iterations = choose_iterations(warm_up(comm, device, call, options), options);
+  std::vector<double> times_us = time_calls(comm, device, call, iterations, options.blocking);
   double sum = 0;
   for (double time_us : times_us) sum += time_us;
   std::sort(times_us.begin(), times_us.end());
@@ -84,18 +108,26 @@ Timing measure(Communicator& comm, const std::function<void()>& call, const Opti
   return timing;
 }
 
-double measure_memcpy(Communicator& comm, const void* from, void* to, size_t size_bytes) {
-  constexpr int kRounds = 5;
+double measure_copy(Communicator& comm, Device& device, const void* from, void* to, size_t size_bytes) {
   double best = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCopyRounds; ++round) {
     comm.meet();
     auto start = Clock::now();
-    std::memcpy(to, from, size_bytes);
+    double mine_s = time_copies(device, from, to, size_bytes);
     comm.meet();  // with fewer cores than ranks they copy one after the other
-    double mean_s = comm.agree(seconds_between(start, Clock::now()), TUTTI_SUM) / comm.size();
+    if (device.gpu().empty()) mine_s = seconds_between(start, Clock::now());
+    double mean_s = comm.agree(mine_s, TUTTI_SUM) / comm.size();
     best = std::max(best, static_cast<double>(size_bytes) / mean_s);
   }
   return best;
+}
+
+double measure_copy_alone(Communicator& comm, Device& device, const void* from, void* to, size_t size_bytes) {
+  double best = 0;
+  for (int round = 0; comm.rank() == 0 && round < kCopyRounds; ++round) {
+    best = std::max(best, static_cast<double>(size_bytes) / time_copies(device, from, to, size_bytes));
+  }
+  return comm.agree(best, TUTTI_MAX);
 }
 
 }  // namespace tutti::bench

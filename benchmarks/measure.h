@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "communicator.h"
+#include "device.h"
 #include "options.h"
 
 namespace tutti::bench {
@@ -25,10 +26,13 @@ struct Timing {
 };
 
 // Runs warm-up calls, then timed calls back to back (or with all ranks meeting before each, outside the time, if
-// options.blocking). The number of timed calls is the same on all ranks.
-Timing measure(Communicator& comm, const std::function<void()>& call, const Options& options);
+// options.blocking), on buffers of `device`. The number of timed calls is the same on all ranks.
+Timing measure(Communicator& comm, Device& device, const std::function<void()>& call, const Options& options);
 
-// Bytes per second, per rank, that all ranks reach when they memcpy `size_bytes` from one buffer to another at once.
-double measure_memcpy(Communicator& comm, const void* from, void* to, size_t size_bytes);
+// Bytes per second, per rank, that all ranks reach when they copy `size_bytes` from one buffer of their device to
+// another at once.
+double measure_copy(Communicator& comm, Device& device, const void* from, void* to, size_t size_bytes);
+// The same of rank 0 alone.
+double measure_copy_alone(Communicator& comm, Device& device, const void* from, void* to, size_t size_bytes);
 
 }  // namespace tutti::bench

@@ -36,7 +36,12 @@ struct Options {
   std::string transport;          // "": the library chooses
   std::string algorithm;
   std::string tuning;             // "": as the environment says
+  std::vector<std::string> devices = {"cpu"};  // of the ranks in turn: "cpu", "cuda", "cuda:1"
   std::string json_file;
+
+  bool has_gpus() const {
+    return std::any_of(devices.begin(), devices.end(), [](const std::string& device) { return device != "cpu"; });
+  }
 
   // The size of the row after one of `size_bytes`.
   uint64_t size_after(uint64_t size_bytes) const {

@@ -50,7 +50,7 @@ class PairBenchmark {
       throw std::runtime_error("ranks 0 and 1 measure, but there is one rank only; start two, for instance with "
                                "--ranks 2");
     }
-    run_.ranks = comm_.introduce();
+    run_.ranks = comm_.introduce(*device_);
     run_.transport = comm_.transport_of_first_pair();
     print(header_text(run_));
     for (tutti_datatype_t datatype : common().datatypes) run_sizes(datatype);
@@ -87,7 +87,7 @@ class PairBenchmark {
     row.size_bytes = count * static_cast<uint64_t>(pattern.type().size_bytes);
     describe(row);
     if (sends()) pattern.fill(send_.data(), count, comm_.rank(), seed_);
-    row.placement.timing = measure(comm_, [&] { exchange(run_.options.window, 0); }, common());
+    row.placement.timing = measure(comm_, *device_, [&] { exchange(run_.options.window, 0); }, common());
     row.placement.timing.divide(has_answers() ? 2 : run_.options.window);
     if (double time_us = row.placement.timing.mean_us; time_us > 0) {
       row.placement.algbw_gbps = row.placement.busbw_gbps = static_cast<double>(row.size_bytes) / time_us / 1e3;
@@ -206,6 +206,7 @@ class PairBenchmark {
 
   PairRun run_;
   Communicator comm_;
+  std::unique_ptr<Device> device_ = make_host();
   Buffer send_;
   Buffer recv_;
   Requests requests_;

@@ -1,6 +1,7 @@
 // What a benchmark found, and its two forms: the table for people (nccl-tests' columns) and JSON for programs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@ struct Placement {
   Timing timing;
   double algbw_gbps = 0;         // the row's size per time, in 1e9 bytes per second
   double busbw_gbps = 0;         // algbw times the collective's factor: what the busiest link must carry
+  std::optional<double> of_copy;  // share of what copies within the GPU allow; none: not on one GPU
   std::optional<uint64_t> wrong;  // elements over all ranks, of a barrier ranks; none: not checked
 };
 
@@ -47,6 +49,7 @@ struct Summary {
   double average_busbw_gbps = 0;
   double memcpy_gbps = 0;        // per rank, all ranks at once; 0: not measured
   uint64_t memcpy_bytes = 0;
+  double gpu_copy_gbps = 0;      // within the GPU that all ranks use, by one of them; 0: not measured
 };
 
 struct Run {
@@ -54,6 +57,12 @@ struct Run {
   std::vector<RankInfo> ranks;
   std::vector<Row> rows;
   Summary summary;
+
+  // Whether all ranks' buffers are on one GPU.
+  bool has_one_gpu() const {
+    return !ranks.front().gpu.empty() &&
+           std::all_of(ranks.begin(), ranks.end(), [&](auto& rank) { return rank.gpu == ranks.front().gpu; });
+  }
 };
 
 // Messages of one size between ranks 0 and 1.
@@ -74,7 +83,7 @@ struct PairRun {
 };
 
 std::string header_text(const Run& run);
-std::string row_text(const Row& row, const CollectiveInfo& collective);
+std::string row_text(const Row& row, const Run& run);
 std::string footer_text(const Run& run);
 std::string json_text(const Run& run);
 

@@ -17,10 +17,12 @@ std::string wrong_text(const Placement& placement) {
   return placement.wrong ? fmt::format("{}", *placement.wrong) : "N/A";
 }
 
-std::string placement_text(const std::optional<Placement>& placement) {
-  if (!placement) return fmt::format(" {:>8} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
-  return fmt::format(" {:>8} {:>7.2f} {:>7.2f} {:>6}", time_text(placement->timing.mean_us), placement->algbw_gbps,
-                     placement->busbw_gbps, wrong_text(*placement));
+// `has_copy`: there is a column for the share of what copies allow.
+std::string placement_text(const std::optional<Placement>& placement, bool has_copy) {
+  if (!placement) return fmt::format(" {:>8} {:>7} {:>7}{} {:>6}", "-", "-", "-", has_copy ? "     -" : "", "-");
+  std::string of_copy = has_copy ? fmt::format(" {:>4.0f}%", placement->of_copy.value_or(0) * 100) : "";
+  return fmt::format(" {:>8} {:>7.2f} {:>7.2f}{} {:>6}", time_text(placement->timing.mean_us), placement->algbw_gbps,
+                     placement->busbw_gbps, of_copy, wrong_text(*placement));
 }
 
 // The columns which say what a row is about: those that the collective has.
@@ -32,17 +34,19 @@ std::string call_columns(const CollectiveInfo& collective, std::string_view size
   return text;
 }
 
-std::string columns_text(const CollectiveInfo& collective) {
+std::string columns_text(const CollectiveInfo& collective, bool has_copy) {
   if (!collective.has_data()) {
     return fmt::format("#\n#{:>9} {:>6}  algorithm/transport\n#{:>9}\n", "time", "#wrong", "(us)");
   }
-  std::string columns = fmt::format(" {:>8} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
+  std::string columns = fmt::format(" {:>8} {:>7} {:>7}{} {:>6}", "time", "algbw", "busbw", has_copy ? " %copy" : "",
+                                    "#wrong");
   std::string units = fmt::format(" {:>8} {:>7} {:>7}", "(us)", "(GB/s)", "(GB/s)");
-  return fmt::format("#\n#{}  {:^31}   {:>19}\n", call_columns(collective, "", "", "", "", ""), "out-of-place",
-                     "in-place") +
+  return fmt::format("#\n#{}  {:^{}}   {:>19}\n", call_columns(collective, "", "", "", "", ""), "out-of-place",
+                     has_copy ? 37 : 31, "in-place") +
          fmt::format("#{} {} {}  algorithm/transport\n",
                      call_columns(collective, "size", "count", "type", "redop", "root"), columns, columns) +
-         fmt::format("#{} {:<33} {}\n", call_columns(collective, "(B)", "(elements)", "", "", ""), units, units);
+         fmt::format("#{} {:<{}} {}\n", call_columns(collective, "(B)", "(elements)", "", "", ""), units,
+                     has_copy ? 39 : 33, units);
 }
 
 std::string_view average_name(Average average) {
@@ -75,7 +79,8 @@ std::string settings_text(std::string_view name, size_t ranks, std::string_view 
 std::string ranks_text(const std::vector<RankInfo>& ranks) {
   std::string text;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    text += fmt::format("#  Rank {:>3} Pid {:>7} on {}\n", rank, ranks[rank].pid, ranks[rank].host);
+    std::string device = ranks[rank].gpu.empty() ? "" : fmt::format(" device {}", ranks[rank].device);
+    text += fmt::format("#  Rank {:>3} Pid {:>7} on {}{}\n", rank, ranks[rank].pid, ranks[rank].host, device);
   }
   return text;
 }
@@ -87,6 +92,7 @@ std::string out_of_bounds_text(int checks, uint64_t out_of_bounds) {
 }
 
 std::string memory_text(const Options& options) {
+  if (options.has_gpus()) return "";  // the ranks' lines say where it is
   switch (options.memory) {
     case MemoryKind::kMalloc: return "memory: malloc, ";
     case MemoryKind::kTutti: return "memory: tutti_mem_alloc, ";
@@ -105,10 +111,11 @@ std::string header_text(const Run& run) {
   text += fmt::format("# {}time: {}{}{}\n#\n", collective.has_data() ? memory_text(options) : "",
                       average_name(options.average), options.blocking ? ", ranks meet before every call" : "",
                       options.deterministic ? ", deterministic" : "");
-  return text + ranks_text(run.ranks) + columns_text(collective);
+  return text + ranks_text(run.ranks) + columns_text(collective, run.has_one_gpu());
 }
 
-std::string row_text(const Row& row, const CollectiveInfo& collective) {
+std::string row_text(const Row& row, const Run& run) {
+  const CollectiveInfo& collective = info(run.options.collective);
   std::string ran = fmt::format("{}/{}", row.algorithm, row.transport);
   if (!collective.has_data()) {
     return fmt::format(" {:>9} {:>6}  {}\n", time_text(row.out_of_place->timing.mean_us),
@@ -118,7 +125,9 @@ std::string row_text(const Row& row, const CollectiveInfo& collective) {
   std::string columns = call_columns(collective, fmt::format("{}", row.size_bytes), fmt::format("{}", row.count),
                                      info(*subject.datatype).name, subject.op ? info(*subject.op).name : "",
                                      subject.root ? fmt::format("{}", *subject.root) : "");
-  return fmt::format(" {} {} {}  {}\n", columns, placement_text(row.out_of_place), placement_text(row.in_place), ran);
+  bool has_copy = run.has_one_gpu();
+  return fmt::format(" {} {} {}  {}\n", columns, placement_text(row.out_of_place, has_copy),
+                     placement_text(row.in_place, has_copy), ran);
 }
 
 std::string footer_text(const Run& run) {
@@ -128,6 +137,11 @@ std::string footer_text(const Run& run) {
     text += fmt::format("# Avg bus bandwidth    : {:.4g} GB/s\n", summary.average_busbw_gbps);
   }
   if (run.ranks.size() == 1) text += "# One rank only: nothing travels. --ranks 4 starts four on this host.\n";
+  if (summary.gpu_copy_gbps > 0) {
+    text += fmt::format("# Copy within the GPU  : {:.4g} GB/s; %copy: the time of one that reads and writes as much as "
+                        "the call must, as a share of the call's\n",
+                        summary.gpu_copy_gbps);
+  }
   if (summary.memcpy_bytes == 0) return text;
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "
                             "a measure for algbw in memory\n",

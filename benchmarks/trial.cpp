@@ -13,20 +13,10 @@ Trial::Trial(const Layout& layout, const Pattern& pattern, int rank, Buffer& sen
   recv_used_ = (in_place ? both : layout.recv_count) * element_bytes_;
 }
 
-std::byte* Trial::send_data() const {
-  auto* data = static_cast<std::byte*>((in_place_ ? recv_ : send_).data());
-  return in_place_ ? data + layout_.send_first * element_bytes_ : data;
-}
-
-std::byte* Trial::recv_data() const {
-  auto* data = static_cast<std::byte*>(recv_.data());
-  return in_place_ ? data + layout_.recv_first * element_bytes_ : data;
-}
-
 void Trial::describe(tutti_call_t& call) const {
   call.datatype = pattern_.type().datatype;
-  call.send_buffer = send_data();
-  call.recv_buffer = recv_data();
+  call.send_buffer = static_cast<std::byte*>(sender().address()) + send_at();
+  call.recv_buffer = static_cast<std::byte*>(recv_.address()) + recv_at();
   call.count = layout_.count;
   call.send_counts = call.recv_counts = layout_.counts.data();
 }
@@ -35,6 +25,8 @@ void Trial::fill(uint64_t seed) {
   std::memset(recv_data(), 0xEE, layout_.recv_count * element_bytes_);
   pattern_.fill(send_data(), layout_.send_count, rank_, seed, layout_.send_position);
   seed_ = seed;
+  send_.upload();
+  recv_.upload();
 }
 
 void Trial::guard(uint64_t seed) {
@@ -50,7 +42,9 @@ uint64_t Trial::wrong_inputs(uint64_t first, uint64_t end) const {
                                layout_.send_position + first);
 }
 
-uint64_t Trial::wrong() const {
+uint64_t Trial::wrong() {
+  send_.download();
+  recv_.download();
   uint64_t wrong = 0;
   for (const Piece& piece : layout_.results) {
     const std::byte* data = recv_data() + piece.first * element_bytes_;

@@ -23,14 +23,18 @@ class Trial {
   void fill(uint64_t seed);
   // The same, and from now on bytes around the buffers are guarded.
   void guard(uint64_t seed);
-  // After one call since guard(): elements that are not what they must be, in the send buffer too.
-  uint64_t wrong() const;
-  // And bytes that were changed around the buffers.
+  // After one call since guard(), which is done: elements that are not what they must be, in the send buffer too.
+  uint64_t wrong();
+  // And, after wrong(), bytes that were changed around the buffers.
   uint64_t overwritten() const;
 
  private:
-  std::byte* send_data() const;
-  std::byte* recv_data() const;
+  // Bytes from the start of the Buffer that has it.
+  uint64_t send_at() const { return in_place_ ? layout_.send_first * element_bytes_ : 0; }
+  uint64_t recv_at() const { return in_place_ ? layout_.recv_first * element_bytes_ : 0; }
+  Buffer& sender() const { return in_place_ ? recv_ : send_; }
+  std::byte* send_data() const { return static_cast<std::byte*>(sender().data()) + send_at(); }
+  std::byte* recv_data() const { return static_cast<std::byte*>(recv_.data()) + recv_at(); }
   uint64_t wrong_inputs(uint64_t first, uint64_t end) const;
 
   const Layout& layout_;

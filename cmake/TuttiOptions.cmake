@@ -16,15 +16,7 @@ if(CMAKE_BUILD_TYPE STREQUAL Release AND NOT DEFINED CMAKE_INTERPROCEDURAL_OPTIM
   check_ipo_supported(RESULT CMAKE_INTERPROCEDURAL_OPTIMIZATION LANGUAGES C CXX)
 endif()
 
-find_program(TUTTI_CCACHE ccache)
-mark_as_advanced(TUTTI_CCACHE)
-if(TUTTI_CCACHE)
-  foreach(language C CXX)
-    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER ${TUTTI_CCACHE})
-    endif()
-  endforeach()
-endif()
+include(TuttiCompilerCache)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

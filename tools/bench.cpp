@@ -102,6 +102,7 @@ void add_data_flags(CLI::App* command, CollectiveFlags& flags) {
 }
 
 void add_library_flags(CLI::App* command, CollectiveFlags& flags) {
+  add_device_flag(command, flags);
   add_transport_flag(command, flags);
   command
       ->add_option("--algorithm", flags.options.algorithm,

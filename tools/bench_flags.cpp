@@ -4,6 +4,9 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <regex>
+#include <sstream>
+
 #include "benchmarks/element.h"
 #include "run/job.h"
 
@@ -16,6 +19,19 @@ std::vector<tutti_datatype_t> parse_datatypes(const std::string& text) {
   std::vector<tutti_datatype_t> all;
   for (const bench::DatatypeInfo& type : bench::datatypes()) all.push_back(type.datatype);
   return all;
+}
+
+std::vector<std::string> parse_devices(const std::string& text) {
+  static const std::regex is_device("cpu|cuda(:[0-9]{1,4})?");
+  std::vector<std::string> devices;
+  std::istringstream words(text + ",");
+  for (std::string device; std::getline(words, device, ',');) {
+    devices.push_back(device);
+    if (std::regex_match(device, is_device)) continue;
+    fail(kUsageError,
+         "--device {}: expected cpu, cuda, or cuda:0, or several of them for the ranks in turn: cuda:0,cpu", text);
+  }
+  return devices;
 }
 
 std::string own_path() {
@@ -58,9 +74,17 @@ void add_memory_flag(CLI::App* command, BenchFlags& flags) {
       ->option_text("KIND=malloc");
 }
 
+void add_device_flag(CLI::App* command, BenchFlags& flags) {
+  command
+      ->add_option("--device", flags.device,
+                   "Where buffers are: cpu, cuda (each rank its own GPU of the host, as far as there are), cuda:0 "
+                   "(that one); several for the ranks in turn: cuda:0,cpu")
+      ->option_text("DEVICE=cpu");
+}
+
 void add_transport_flag(CLI::App* command, BenchFlags& flags) {
-  command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp")
-      ->check(CLI::IsMember({"shm", "tcp"}))
+  command->add_option("--transport", flags.options.transport, "Use only this transport: shm, tcp, verbs")
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
       ->option_text("NAME");
 }
 
@@ -107,6 +131,11 @@ void parse_sizes(const CLI::App& command, BenchFlags& flags) {
 
 void parse_buffers(BenchFlags& flags) {
   flags.options.datatypes = parse_datatypes(flags.datatype);
+  flags.options.devices = parse_devices(flags.device);
+  if (flags.device != "cpu" && flags.memory != "malloc") {
+    fail(kUsageError, "--memory {} is memory of the host, and --device {} is not; leave one of them out", flags.memory,
+         flags.device);
+  }
   flags.options.memory = flags.memory == "tutti"        ? bench::MemoryKind::kTutti
                          : flags.memory == "registered" ? bench::MemoryKind::kRegistered
                                                         : bench::MemoryKind::kMalloc;

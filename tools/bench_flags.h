@@ -21,6 +21,7 @@ struct BenchFlags {
   std::string step_bytes;
   std::string datatype = "float";
   std::string memory = "malloc";
+  std::string device = "cpu";
 };
 
 // "sum, prod, ... or all"
@@ -35,13 +36,14 @@ void add_rank_flags(CLI::App* command, BenchFlags& flags, int least);
 void add_size_flags(CLI::App* command, BenchFlags& flags);
 void add_datatype_flag(CLI::App* command, BenchFlags& flags);
 void add_memory_flag(CLI::App* command, BenchFlags& flags);
+void add_device_flag(CLI::App* command, BenchFlags& flags);
 void add_transport_flag(CLI::App* command, BenchFlags& flags);
 // -n, -w, -c, --seconds
 void add_measuring_flags(CLI::App* command, BenchFlags& flags);
 void add_json_flag(CLI::App* command, BenchFlags& flags);
 
 void parse_sizes(const CLI::App& command, BenchFlags& flags);
-// -d and --memory
+// -d, --memory and --device
 void parse_buffers(BenchFlags& flags);
 
 // Fails when the buffers of local ranks, `bytes_per_rank` each, do not fit into this host.

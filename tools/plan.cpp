@@ -28,12 +28,15 @@ constexpr const char* kFooter =
     "  tutti plan all_reduce --bytes 4K --ranks 3 --algorithm ring --steps\n"
     "  tutti plan broadcast --bytes 1M --ranks 8 --root 3\n"
     "  tutti plan all_reduce --bytes 1G --topology cluster.json --json\n"
+    "  tutti plan all_reduce --bytes 1G --topology nccl_dump.xml --hosts 4 --explain\n"
     "  tutti plan all_reduce --validate my_plan.json";
 
 struct PlanFlags {
   std::string collective = "all_reduce";
   std::optional<std::string> bytes;
   int ranks = 0;
+  int hosts = 0;
+  std::string device;
   std::string datatype = "float32";
   std::optional<std::string> op;
   std::optional<int> root;
@@ -67,9 +70,14 @@ void check_has(const bench::CollectiveInfo& collective, const PlanFlags& flags) 
 
 // As many as the topology that is planned for has.
 int ranks_of(const PlanFlags& flags) {
-  if (flags.topology.empty()) return std::max(flags.ranks, 1);
+  tutti_topology_query_t query{};
+  query.struct_size = sizeof query;
+  query.topology_file = flags.topology.empty() ? nullptr : flags.topology.c_str();
+  query.nranks = flags.ranks;
+  query.hosts = flags.hosts;
+  query.place = place_of(flags.device);
   char* text = nullptr;
-  require(tutti_topology_text(flags.topology.c_str(), flags.ranks, TUTTI_FORMAT_JSON, &text));
+  require(tutti_topology_query_text(&query, TUTTI_FORMAT_JSON, &text));
   auto ranks = static_cast<int>(nlohmann::json::parse(text).at("ranks").size());
   tutti_text_free(text);
   return ranks;
@@ -107,6 +115,8 @@ tutti_plan_query_t query_of(const PlanFlags& flags) {
   query.root = flags.root.value_or(0);
   query.count = count_of(collective, flags, *datatype);
   query.nranks = flags.ranks;
+  query.hosts = flags.hosts;
+  query.place = place_of(flags.device);
   query.topology_file = flags.topology.empty() ? nullptr : flags.topology.c_str();
   query.algorithm = flags.algorithm.empty() ? nullptr : flags.algorithm.c_str();
   query.explain = flags.explain ? 1 : 0;
@@ -150,8 +160,10 @@ void add_plan(CLI::App& app) {
   command->add_option("--root", flags->root, "The root, where the collective has one")
       ->check(CLI::Range(0, 65535))
       ->option_text("RANK=0");
-  command->add_option("--topology", flags->topology, "Plan for the topology or recorded machine in this file")
+  command
+      ->add_option("--topology", flags->topology, "Plan for the topology, recorded machine or NCCL dump in this file")
       ->option_text("FILE");
+  add_placement(*command, flags->hosts, flags->device);
   command->add_option("--algorithm", flags->algorithm, "Use this algorithm instead of the fastest; --explain names all")
       ->option_text("NAME");
   command->add_flag("--explain", flags->explain, "All candidates, with predicted times and reasons");

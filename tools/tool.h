@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/tutti.h"
+#include "tutti/tutti_topology.h"
 
 namespace tutti::tool {
 
@@ -75,6 +76,11 @@ std::string path_of(const CLI::App& command);
 
 // The sentence about `word`, which looks like an option and is none of `command`'s.
 std::string no_such_option(const CLI::App& command, std::string_view word);
+
+// --hosts and --device: where the ranks sit that no file describes.
+void add_placement(CLI::App& command, int& hosts, std::string& device);
+// Of --device; "" is for the library to decide.
+tutti_rank_place_t place_of(const std::string& device);
 
 // ---- Subcommands
 

@@ -15,6 +15,8 @@ struct TopoOptions {
   std::string capture;
   std::string topology;
   int ranks = 0;
+  int hosts = 0;
+  std::string device;
 
   tutti_format_t format() const { return json ? TUTTI_FORMAT_JSON : TUTTI_FORMAT_TREE; }
 };
@@ -36,9 +38,14 @@ void capture(const TopoOptions& options) {
 }
 
 void print_described(const TopoOptions& options) {
+  tutti_topology_query_t query{};
+  query.struct_size = sizeof query;
+  query.topology_file = options.topology.empty() ? nullptr : options.topology.c_str();
+  query.nranks = options.ranks;
+  query.hosts = options.hosts;
+  query.place = place_of(options.device);
   char* text = nullptr;
-  const char* file = options.topology.empty() ? nullptr : options.topology.c_str();
-  require(tutti_topology_text(file, options.ranks, options.format(), &text));
+  require(tutti_topology_query_text(&query, options.format(), &text));
   print_and_free(text);
 }
 
@@ -73,7 +80,8 @@ void run_topo(const TopoOptions& options) {
   if (options.calibrate) return print_calibration(options);
   if (options.topology.empty()) calibrate_if_missing("tutti topo");
   if (!options.capture.empty()) return capture(options);
-  if (!options.topology.empty() || options.ranks != 0) return print_described(options);
+  bool is_described = !options.topology.empty() || options.ranks != 0 || options.hosts != 0 || !options.device.empty();
+  if (is_described) return print_described(options);
   print_job(options);
 }
 
@@ -88,11 +96,13 @@ void add_topo(CLI::App& app) {
       topo->add_option("--capture", options->capture, "Record this host in FILE, to be shown and planned for anywhere")
           ->type_name("FILE");
   auto* topology = topo->add_option("--topology", options->topology,
-                                    "Show what FILE describes: a topology, an inventory or a recorded host")
+                                    "Show what FILE describes: a topology, an inventory, a recorded host, or what NCCL "
+                                    "wrote to NCCL_TOPO_DUMP_FILE")
                        ->type_name("FILE");
   auto* ranks = topo->add_option("--ranks", options->ranks, "Show N ranks on one host")
                     ->type_name("N")
                     ->check(CLI::Range(1, 1 << 20));
+  add_placement(*topo, options->hosts, options->device);
   auto* calibrate =
       topo->add_flag("--calibrate", options->calibrate,
                      "Measure this host's costs anew (about half a second) and store them for all later jobs");
@@ -104,7 +114,8 @@ void add_topo(CLI::App& app) {
       "Examples:\n"
       "  tutti topo\n"
       "  tutti run -n 4 -- tutti topo --json\n"
-      "  tutti topo --capture node.json && tutti topo --topology node.json --ranks 8");
+      "  tutti topo --capture node.json && tutti topo --topology node.json --ranks 8\n"
+      "  tutti topo --topology nccl_dump.xml --hosts 4 --json > cluster.json");
   topo->callback([options] { run_topo(*options); });
 }
 

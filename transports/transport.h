@@ -105,6 +105,8 @@ class Link {
   // What stood in the way so far, for the sentence at a deadline: "10.0.0.2:4711: no answer".
   // Empty: nothing but the peer.
   virtual std::string connect_report() const = 0;
+  // After connect() has failed: whether the peer's connect() fails too, and both may so try another transport.
+  virtual bool both_gave_up() const { return false; }
 
   // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
   virtual Status share(const LocalMemory& memory) = 0;

@@ -8,8 +8,9 @@
  *   - "Blocks" means: may wait for other ranks. Every such wait has a deadline (option "timeout_ms").
  *   - In a forked child the parent's communicators, requests and operations are of no use: every call on them is
  *     refused. The child may make communicators of its own, or run another program.
- *   - Handles are opaque. One communicator may be used by one thread at a time, except tutti_comm_abort() and
- *     tutti_comm_status(), which any thread may call at any time.
+ *   - Handles are opaque. The calls of a communicator, and the waits and tests of their requests, may be made by
+ *     several threads at once, each request by one; tutti_comm_abort() and tutti_comm_status() by any thread at any
+ *     time; all else by one thread at a time, while no other uses the communicator.
  *   - A communicator that has failed stays failed. Its call's buffers are the caller's again, recv_buffer undefined.
  */
 #ifndef TUTTI_TUTTI_H
@@ -115,7 +116,7 @@ typedef TUTTI_ENUM(tutti_collective) {
 /* Bytes of one element, 0 for a value that is no datatype. */
 TUTTI_API size_t tutti_datatype_size(tutti_datatype_t datatype);
 
-/* A cudaStream_t for device buffers. Host buffers: NULL. */
+/* A cudaStream_t or CUstream, for calls on buffers of a GPU. Host buffers: NULL. */
 typedef void* tutti_stream_t;
 
 /* ---- Options ------------------------------------------------------------------------------------------------ */
@@ -130,6 +131,10 @@ TUTTI_API tutti_status_t tutti_config_create(tutti_config_t** config);
 /* Sets one option from text, for instance ("timeout_ms", "5000"). Errors: TUTTI_INVALID_ARGUMENT for an unknown name
  * (the sentence suggests the nearest one) or a value that does not parse. */
 TUTTI_API tutti_status_t tutti_config_set(tutti_config_t* config, const char* name, const char* value);
+
+/* Sets *value to the text of one option, which is the config's and holds until its next tutti_config_get() or its end.
+ * Errors: TUTTI_INVALID_ARGUMENT for an unknown name. */
+TUTTI_API tutti_status_t tutti_config_get(tutti_config_t* config, const char* name, const char** value);
 
 /* NULL is allowed. */
 TUTTI_API void tutti_config_destroy(tutti_config_t* config);
@@ -212,7 +217,7 @@ TUTTI_API tutti_status_t tutti_comm_destroy(tutti_comm_t* comm);
 TUTTI_API tutti_status_t tutti_comm_abort(tutti_comm_t* comm);
 
 /* The sentence of the communicator's last error, or with NULL of the calling thread's last failed call that had no
- * communicator. "" when there was none. Valid until the next tutti call on `comm` (with NULL: in this thread). */
+ * communicator. "" when there was none. Valid until the calling thread's next tutti call. */
 TUTTI_API const char* tutti_last_error(const tutti_comm_t* comm);
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
@@ -256,10 +261,15 @@ TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle)
  *     ranks differ the call fails, on ranks that have returned from it the next; both sides are named, nothing is cut.
  *   - They block until this rank's part is done: recv_buffer holds its result and send_buffer may be changed. That says
  *     nothing about other ranks, save in tutti_barrier(). tutti_start() does the same without blocking.
- *   - Buffers are host memory, `stream` is NULL. "n" is the number of ranks, "rank" this one.
+ *   - Buffers are host memory, and `stream` is NULL; or they are device, managed or pinned memory of CUDA, and the call
+ *     is put on `stream` (NULL: the default one, if a buffer is on a device): it returns at once, and recv_buffer holds
+ *     the result for what comes later on that stream. Each rank may do as it likes. docs/gpu.md has the details. What
+ *     goes wrong after the return comes from tutti_comm_status() and the calls that follow.
+ *   - "n" is the number of ranks, "rank" this one.
  *   - Send and receive buffers may not overlap, except in place, as each call says. With count 0 they may be NULL.
  *   - Errors: TUTTI_INVALID_ARGUMENT, before anything is sent; TUTTI_INVALID_USAGE when ranks differ;
- *     TUTTI_REMOTE_ERROR, TUTTI_TIMEOUT, TUTTI_ABORTED, TUTTI_SYSTEM_ERROR, which fail the communicator.
+ *     TUTTI_REMOTE_ERROR, TUTTI_TIMEOUT, TUTTI_ABORTED, TUTTI_SYSTEM_ERROR, TUTTI_CUDA_ERROR, which fail the
+ *     communicator.
  *
  * Operations: contributions of 8- and 16-bit floats are combined in float32 and rounded once, by every algorithm and on
  * any number of ranks; a function of the program combines values of the datatype. All ranks get identical bits.
@@ -367,8 +377,9 @@ typedef struct tutti_message {
  * tag, or TUTTI_ANY_SOURCE, TUTTI_ANY_TAG; messages of one sender that the same call could receive are received in the
  * order in which they were sent. Collectives and point-to-point calls of a communicator do not wait for each other, and
  * a rank that waits in any call takes its part in all. A rank may send to itself. Tags are 0 to INT32_MAX. Both sides
- * name one datatype. Errors are those of collectives: where datatypes differ, or the message is longer than there is
- * room for, the communicator fails on all ranks, and the sentence names both sides; nothing is cut. */
+ * name one datatype. On streams they are as collectives are: a call returns at once, and what is said here of blocking
+ * is true of the stream. Errors are those of collectives. Where datatypes differ, or the message is longer than there
+ * is room for, the communicator fails on all ranks, and the sentence names both sides; nothing is cut. */
 
 /* Sends `count` elements to rank `peer`. Blocks until send_buffer may be changed; a short message may then still wait
  * in the library for the other rank to receive it, a long one has been received. Two ranks that both send before they
@@ -377,7 +388,7 @@ TUTTI_API tutti_status_t tutti_send(const void* send_buffer, uint64_t count, tut
                                     int tag, tutti_comm_t* comm, tutti_stream_t stream);
 
 /* Receives a message of up to `count` elements from rank `peer`. Blocks until it is in recv_buffer. Fills *message,
- * which may be NULL; in a group, at its end. */
+ * which may be NULL; in a group, at its end; on a stream, when that gets there: it must live as long. */
 TUTTI_API tutti_status_t tutti_recv(void* recv_buffer, uint64_t count, tutti_datatype_t datatype, int peer, int tag,
                                     tutti_comm_t* comm, tutti_stream_t stream, tutti_message_t* message);
 
@@ -391,13 +402,13 @@ TUTTI_API tutti_status_t tutti_send_recv(const void* send_buffer, uint64_t send_
 /* ---- Groups ------------------------------------------------------------------------------------------------- */
 
 /* From here to tutti_group_end() the collectives, sends and receives that the calling thread calls by name only check
- * their arguments; at the end all start together, and it blocks until all are complete, so that sends and receives of a
- * group may stand in any order. They may be of several communicators. Small all_reduces, reduces and broadcasts of one
- * communicator, datatype, operation and root become one call, which is faster the more a call's latency counts. Float
- * results may be rounded otherwise; with the option "deterministic" they have the same bits. No call of a group may
- * read what another one of it writes. Every rank makes the same collectives in the same order inside the group. Groups
- * may be nested; only the outermost counts. tutti_start(), splitting, and destroying a communicator that the group has
- * calls of are refused inside. */
+ * their arguments; at the end all start together, and it blocks until those on host buffers are complete, so that sends
+ * and receives of a group may stand in any order. Those on streams are put there together before it returns. They may
+ * be of several communicators. Small all_reduces, reduces and broadcasts of one communicator, datatype, operation and
+ * root become one call, which is faster the more a call's latency counts. Float results may be rounded otherwise; with
+ * the option "deterministic" they have the same bits. No call of a group may read what another one of it writes. Every
+ * rank makes the same collectives in the same order inside the group. Groups may be nested; only the outermost counts.
+ * tutti_start(), splitting, and destroying a communicator that the group has calls of are refused inside. */
 TUTTI_API tutti_status_t tutti_group_begin(void);
 
 /* Returns the first error of the group's calls. If the arguments of one of them were refused, nothing is started; calls
@@ -455,6 +466,11 @@ typedef struct tutti_call {
   int32_t peer;             /* these three: of TUTTI_SEND and TUTTI_RECV */
   int32_t tag;
   tutti_message_t* message; /* NULL, or filled when the receive is complete */
+  /* NULL, or called once with `context` when the call is done, with an error too, by whoever makes progress: a thread
+   * in a tutti call or one of the library's. It must be short, must not throw and must not call tutti; the request can
+   * be taken as soon as it has returned. Not of a call that tutti_start() refuses. */
+  void (*completed)(void* context);
+  void* context;
 } tutti_call_t;
 
 /* Starts a call and returns at once; the library makes progress by itself. The buffers belong to the library until the

@@ -24,9 +24,29 @@ TUTTI_API tutti_status_t tutti_options_text(char** text);
 TUTTI_API tutti_status_t tutti_inventory_text(tutti_format_t format, char** text);
 
 /* The Topology of `nranks` ranks on this host, as a communicator of them would see it; with `topology_file` the
- * Topology or recorded Inventory in that file instead (nranks = 0: as many as the file has). Errors name the
- * file, line and reason. */
+ * Topology, recorded Inventory or topology of NCCL in that file instead (nranks = 0: as many as the file has). Errors
+ * name the file, line and reason. */
 TUTTI_API tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text);
+
+/* Where ranks sit that no file describes. */
+typedef TUTTI_ENUM(tutti_rank_place) {
+  TUTTI_RANKS_USUAL = 0, /* on GPUs where the file is NCCL's, else in the host's memory */
+  TUTTI_RANKS_ON_HOST = 1,
+  TUTTI_RANKS_ON_GPUS = 2 /* local rank i on GPU i, and on the first again where there are fewer GPUs */
+} tutti_rank_place_t;
+
+/* Ranks to look at or plan for without a communicator of them. All zero but struct_size: one rank on this host. */
+typedef struct tutti_topology_query {
+  size_t struct_size;
+  const char* topology_file; /* NULL: this host */
+  int32_t nranks;            /* 0: as many as the file has; where it has none, one for each GPU, or one */
+  int32_t hosts;             /* so many hosts like the one of the file; 0: one */
+  tutti_rank_place_t place;
+} tutti_topology_query_t;
+
+/* The same for such a query. Errors as there; a Topology that says itself what the query says otherwise. */
+TUTTI_API tutti_status_t tutti_topology_query_text(const tutti_topology_query_t* query, tutti_format_t format,
+                                                   char** text);
 
 /* Records this host in a file that stands in for it anywhere as a `topology_file`: `path` is replaced if it exists.
  * Does not block. The file holds host and interface names, addresses and hardware facts. */
@@ -61,6 +81,8 @@ typedef struct tutti_plan_query {
   int32_t explain;           /* 1: the rejected candidates too, with predicted times and reasons */
   int32_t steps;             /* 1: the steps of every rank */
   int32_t root;              /* where the collective has one */
+  int32_t hosts;             /* as in tutti_topology_query_t */
+  tutti_rank_place_t place;
 } tutti_plan_query_t;
 
 /* The choice, its predicted time and the reason. Options of the environment (algorithm, channels, slice_bytes,
@@ -73,14 +95,14 @@ TUTTI_API tutti_status_t tutti_plan_text(const tutti_plan_query_t* query, tutti_
  * name the file, line and reason, or the rank and step that is wrong. */
 TUTTI_API tutti_status_t tutti_plan_check_file(const char* path, int steps, char** text);
 
-/* What `comm` runs for a call, whose buffers are not looked at: filled in place, strings have static or communicator
- * lifetime. */
+/* What `comm` runs for a call, whose buffers are not looked at: on a stream, they are taken for device memory. It is
+ * filled in; strings have static or communicator lifetime. */
 typedef struct tutti_plan_info {
   size_t struct_size;
-  const char* algorithm;      /* "direct_two_shot", "ring", ... */
-  const char* transport;      /* "shm", "tcp", "loopback", "shm+tcp" */
+  const char* algorithm;      /* "direct_two_shot", "ring", ...; "fused": one launch on a GPU */
+  const char* transport;      /* "shm", "tcp", "loopback", "shm+tcp"; "gpu" */
   int32_t channels;
-  uint64_t predicted_ns;
+  uint64_t predicted_ns;      /* 0: not predicted */
   const char* candidates;     /* all algorithms that could run it: "direct_two_shot ring" */
 } tutti_plan_info_t;
 

@@ -49,13 +49,13 @@ constexpr std::array kOptions = {
     Option{{"secret_file", "", "file with at least 32 secret bytes, readable by its owner only; the same on all ranks"},
            &Config::secret_file},
     Option{{"transport", "", "use only this transport; empty: the best that reaches"}, &Config::transport, 0, 0,
-           {"shm", "tcp", "loopback"}},
+           {"shm", "tcp", "verbs", "loopback"}},
     Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
            &Config::interface},
     Option{{"algorithm", "",
             "run this algorithm for the collectives that have it: binomial_tree, bruck, chain, direct, "
-            "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, pairwise, recursive_doubling, ring "
-            "or sequential; "
+            "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, hierarchical, pairwise, "
+            "recursive_doubling, ring or sequential; "
             "empty: the planner chooses"},
            &Config::algorithm},
     Option{{"channels", "", "parallel channels of a plan; automatic: the planner chooses"},
@@ -82,6 +82,31 @@ constexpr std::array kOptions = {
     Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"},
            &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
     Option{{"timeout_ms", "ms", "deadline of one call"}, &Config::timeout_ms, 1, kMaxTimeoutMs},
+    Option{{"cuda_driver", "", "name or path of the CUDA driver's library"}, &Config::cuda_driver},
+    Option{{"cuda_module", "", "path of libtutti_cuda.so; empty: beside libtutti.so"}, &Config::cuda_module},
+    Option{{"ib_device", "",
+            "RDMA devices to use, each with a port if wanted: mlx5_0,mlx5_1:2; empty: the fastest ports, of several "
+            "alike another one for each rank"},
+           &Config::ib_device},
+    Option{{"ib_gid_index", "",
+            "place of the RDMA port's GID to use; automatic: one of a type that the peer has too, RoCE v2 with IPv4 "
+            "before others"},
+           &Config::ib_gid_index, -1, 255, {}, kAutomatic},
+    Option{{"ib_mtu", "bytes", "largest RDMA packet: 256, 512, 1024, 2048 or 4096; automatic: what both ports run at"},
+           &Config::ib_mtu, 0, 4096, {}, kAutomatic},
+    Option{{"ib_service_level", "", "InfiniBand service level, on Ethernet the priority"},
+           &Config::ib_service_level, 0, 15},
+    Option{{"ib_traffic_class", "", "traffic class of RDMA packets with a global header (RoCE: four times the DSCP)"},
+           &Config::ib_traffic_class, 0, 255},
+    Option{{"ib_pkey_index", "", "place of the partition key in the RDMA port's table"},
+           &Config::ib_pkey_index, 0, 65535},
+    Option{{"ib_timeout", "", "an unanswered RDMA packet is sent again after 4.096 us times two to the power of this"},
+           &Config::ib_timeout, 1, 31},
+    Option{{"ib_retries", "", "how often it is, before the link is taken for broken"}, &Config::ib_retries, 0, 7},
+    Option{{"ib_library", "", "name or path of libibverbs"}, &Config::ib_library},
+    Option{{"nccl_host_memory", "",
+            "1: the NCCL-compatible library takes host memory too, in calls that block; NCCL takes none"},
+           &Config::nccl_host_memory, 0, 1},
     Option{{"log", "", "what is said on standard error"}, &Config::log, 0, 0, {"error", "warn", "info", "debug"}},
     Option{{"calibration", "",
             "file with this host's measured costs; empty: in ~/.cache/tutti; \"off\": defaults, no measurement"},
@@ -163,17 +188,24 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+Status no_such_option(std::string_view name) {
+  auto near = nearest_option(name);
+  return error(Code::kInvalidArgument, "there is no option '{}'{}", name,
+               near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean '{}'?", near));
+}
+
 }  // namespace
 
 Status Config::set(std::string_view name, std::string_view value) {
   const Option* option = find_option(name);
-  if (option == nullptr) {
-    auto near = nearest_option(name);
-    return error(Code::kInvalidArgument, "there is no option '{}'{}", name,
-                 near.empty() ? "; `tutti options` lists them" : fmt::format("; did you mean '{}'?", near));
-  }
+  if (option == nullptr) return no_such_option(name);
   return std::holds_alternative<NumberField>(option->field) ? set_number(*this, *option, value)
                                                             : set_text(*this, *option, value);
+}
+
+Result<std::string> Config::get(std::string_view name) const {
+  if (find_option(name) == nullptr) return no_such_option(name);
+  return value_of(*this, name);
 }
 
 Result<Config> Config::from_environment() {

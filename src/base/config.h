@@ -22,7 +22,7 @@ struct Config {
   std::string secret_file;          // file with at least 32 secret bytes, readable by its owner only
 
   // Choices.
-  std::string transport;            // "", "shm", "tcp", "loopback"
+  std::string transport;            // "", "shm", "tcp", "verbs", "loopback"
   std::string interface;            // "", or a network interface name or address
   std::string algorithm;            // "", or an algorithm's name
   int64_t channels = 0;             // 0: the planner decides
@@ -41,6 +41,23 @@ struct Config {
   int64_t bootstrap_timeout_ms = 60'000;
   int64_t timeout_ms = 600'000;     // of one call
 
+  // CUDA: the driver's library and tutti's module for it, by name or path.
+  std::string cuda_driver = "libcuda.so.1";
+  std::string cuda_module;          // "": libtutti_cuda.so beside libtutti.so
+
+  // RDMA: which device, how its packets travel, and how long to try.
+  std::string ib_device;            // "": the best; else devices, each with a port if wanted: "mlx5_0,mlx5_1:2"
+  int64_t ib_gid_index = -1;        // -1: the first of the best type
+  int64_t ib_mtu = 0;               // 0: what both ports run at
+  int64_t ib_service_level = 0;
+  int64_t ib_traffic_class = 0;
+  int64_t ib_pkey_index = 0;        // place in the port's table
+  int64_t ib_timeout = 16;          // an unanswered packet is sent again after 4.096 us * 2^this
+  int64_t ib_retries = 7;           // and so often
+  std::string ib_library = "libibverbs.so.1";
+  // The NCCL-compatible library: 1 takes host memory too, which NCCL does not.
+  int64_t nccl_host_memory = 0;
+
   // What tutti says on standard error: "error", "warn", "info", "debug".
   std::string log = "warn";
   // Where calibration is stored: "", "off" (default figures, no measurement), or a file. "" is $XDG_CACHE_HOME/tutti/.
@@ -56,6 +73,8 @@ struct Config {
   // One option by name ("timeout_ms"). Errors: unknown name (suggests the nearest), value does not
   // parse or is out of range.
   Status set(std::string_view name, std::string_view value);
+  // Its text. Errors: unknown name.
+  Result<std::string> get(std::string_view name) const;
 };
 
 struct OptionInfo {
@@ -66,7 +85,7 @@ struct OptionInfo {
 std::span<const OptionInfo> options();
 // The value of one option as text; the name must exist.
 std::string value_of(const Config& config, std::string_view name);
-// "a whole number from 1 to 64", "shm, tcp or loopback"; the name must exist.
+// "a whole number from 1 to 64", "shm, tcp, verbs or loopback"; the name must exist.
 std::string accepted_values(std::string_view name);
 // "TUTTI_TIMEOUT_MS" for "timeout_ms".
 std::string variable_name(std::string_view option);

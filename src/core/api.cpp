@@ -98,7 +98,7 @@ tutti_status_t tutti_config_create(tutti_config_t** config) {
     if (config == nullptr) return null_argument("tutti_config_create", "config");
     *config = nullptr;
     Config options = TUTTI_TRY(Config::from_environment());
-    *config = new tutti_config{std::move(options)};
+    *config = new tutti_config{std::move(options), {}};
     return {};
   }));
 }
@@ -109,6 +109,18 @@ tutti_status_t tutti_config_set(tutti_config_t* config, const char* name, const 
     if (name == nullptr) return null_argument("tutti_config_set", "name");
     if (value == nullptr) return null_argument("tutti_config_set", "value");
     return config->options.set(name, value);
+  }));
+}
+
+tutti_status_t tutti_config_get(tutti_config_t* config, const char* name, const char** value) {
+  return report(guarded([&]() -> Status {
+    if (config == nullptr) return null_argument("tutti_config_get", "config");
+    if (name == nullptr) return null_argument("tutti_config_get", "name");
+    if (value == nullptr) return null_argument("tutti_config_get", "value");
+    *value = nullptr;
+    config->text = TUTTI_TRY(config->options.get(name));
+    *value = config->text.c_str();
+    return {};
   }));
 }
 
@@ -215,9 +227,7 @@ tutti_status_t tutti_comm_abort(tutti_comm_t* comm) {
 
 const char* tutti_last_error(const tutti_comm_t* comm) {
   if (comm == nullptr || comm->is_parents()) return reported();
-  Status failed = comm->communicator->status();
-  if (!failed.ok()) comm->keep(failed);
-  return comm->last_error.c_str();
+  return give_sentence(comm->last_error());
 }
 
 tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes) {

@@ -1,6 +1,5 @@
 // The C entry points of sends and receives.
 #include "core/api_call.h"
-#include "core/group.h"
 #include "base/guard.h"
 #include "core/handles.h"
 
@@ -46,12 +45,8 @@ tutti_status_t tutti_send_recv(const void* send_buffer, uint64_t send_count, int
                         .tag = recv_tag,
                         .message = message};
   return with_communicator(comm, "tutti_send_recv", [&]() -> Status {
-    TUTTI_TRY(check_stream("tutti_send_recv", stream));
     TUTTI_TRY(check_apart(send, receive));
-    Group& group = Group::of_thread();
-    if (!group.is_open()) return comm->communicator->run_both(send, receive);
-    TUTTI_TRY(group.add(*comm, send));
-    return group.add(*comm, receive);
+    return run_pair(*comm, stream, send, receive);
   });
 }
 

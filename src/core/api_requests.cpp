@@ -70,6 +70,7 @@ tutti_status_t tutti_start(tutti_comm_t* comm, const tutti_call_t* call, tutti_r
     TUTTI_TRY(refuse_in_group("tutti_start"));
     auto owned = std::make_unique<tutti_request>();
     owned->arguments = TUTTI_TRY(arguments_of(call, "tutti_start"));
+    TUTTI_TRY(check_host_buffers(*comm, "tutti_start", owned->arguments));
     TUTTI_TRY(comm->communicator->start(*owned));
     comm->add(*owned);
     *request = owned.release();
@@ -86,6 +87,7 @@ tutti_status_t tutti_prepare(tutti_comm_t* comm, const tutti_call_t* call, tutti
     owned->comm = comm;
     owned->request.owner = owned.get();
     owned->request.arguments = TUTTI_TRY(arguments_of(call, "tutti_prepare"));
+    TUTTI_TRY(check_host_buffers(*comm, "tutti_prepare", owned->request.arguments));
     TUTTI_TRY(comm->communicator->prepare(owned->request));
     *prepared = owned.release();
     return {};

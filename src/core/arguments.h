@@ -30,6 +30,8 @@ struct CallArguments {
   int peer = -1;
   int tag = 0;
   tutti_message_t* message = nullptr;
+  void (*completed)(void* context) = nullptr;  // of a started call
+  void* context = nullptr;
 
   friend bool operator==(const CallArguments&, const CallArguments&) = default;
 };

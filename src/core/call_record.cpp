@@ -20,15 +20,22 @@ uint64_t kinds_of(const CallRecord& record) {
          static_cast<uint64_t>(record.op) << 16 | static_cast<uint64_t>(static_cast<uint32_t>(record.root)) << 32;
 }
 
+uint64_t signature_of(uint64_t number, uint64_t sum_without_number) {
+  uint64_t digest = mix(number * 0x9e3779b97f4a7c15 + sum_without_number);
+  return digest == 0 ? 1 : digest;
+}
+
 }  // namespace
 
 // Products with odd constants, which do not wait for each other, and the finalizer.
-uint64_t CallRecord::signature() const {
-  uint64_t sum = number * 0x9e3779b97f4a7c15 + kinds_of(*this) * 0xd1342543de82ef95 + count * 0xaf251af3b0f025b5 +
-                 plan_digest * 0xda942042e4dd58b5 + counts_digest * 0xb564ef22ec7aece5;
-  uint64_t digest = mix(sum);
-  return digest == 0 ? 1 : digest;
+uint64_t CallRecord::sum_without_number() const {
+  return kinds_of(*this) * 0xd1342543de82ef95 + count * 0xaf251af3b0f025b5 + plan_digest * 0xda942042e4dd58b5 +
+         counts_digest * 0xb564ef22ec7aece5;
 }
+
+uint64_t CallRecord::signature() const { return signature_of(number, sum_without_number()); }
+
+uint64_t NumberedRecord::signature() const { return signature_of(words_[0], sum_); }
 
 std::string CallRecord::direct_text() const {
   bool is_send = collective == TUTTI_SEND;
@@ -91,8 +98,7 @@ std::optional<CallRecord> CallRecord::decode(std::span<const std::byte> bytes) {
   return of(words);
 }
 
-void PublishedRecord::publish(const CallRecord& record) {
-  CallRecord::Words words = record.words();
+void PublishedRecord::publish(const CallRecord::Words& words) {
   uint64_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
   // Not before version_ is odd.
@@ -110,9 +116,9 @@ CallRecord PublishedRecord::read() const {
   }
 }
 
-void PublishedRecords::publish(const CallRecord& record) {
-  records_[record.number % kKept].publish(record);
-  last_.store(record.number, std::memory_order_release);
+void PublishedRecords::publish(const NumberedRecord& record) {
+  records_[record.number() % kKept].publish(record);
+  last_.store(record.number(), std::memory_order_release);
 }
 
 std::optional<CallRecord> PublishedRecords::of_number(uint64_t number) const {

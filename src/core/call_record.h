@@ -44,20 +44,40 @@ struct CallRecord {
 
  private:
   friend class PublishedRecord;
+  friend class NumberedRecord;
   static constexpr size_t kWords = kBytes / sizeof(uint64_t);
   using Words = std::array<uint64_t, kWords>;
   Words words() const;
   static CallRecord of(const Words& words);
   std::string direct_text() const;
+  uint64_t sum_without_number() const;
+};
+
+// A record of which nothing but the number changes from call to call.
+class NumberedRecord {
+ public:
+  NumberedRecord() = default;
+  explicit NumberedRecord(const CallRecord& record) : words_(record.words()), sum_(record.sum_without_number()) {}
+
+  void set_number(uint64_t number) { words_[0] = number; }
+  uint64_t number() const { return words_[0]; }
+  uint64_t signature() const;
+
+ private:
+  friend class PublishedRecord;
+  CallRecord::Words words_{};
+  uint64_t sum_ = 0;
 };
 
 // A record that one thread writes and any thread reads without making that one wait.
 class PublishedRecord {
  public:
-  void publish(const CallRecord& record);
+  void publish(const CallRecord& record) { publish(record.words()); }
+  void publish(const NumberedRecord& record) { publish(record.words_); }
   CallRecord read() const;
 
  private:
+  void publish(const CallRecord::Words& words);
   std::atomic<uint64_t> version_{0};  // odd while publish() writes
   std::array<std::atomic<uint64_t>, CallRecord::kWords> words_{};
 };
@@ -66,7 +86,8 @@ class PublishedRecord {
 // be read when their sender has long gone on.
 class PublishedRecords {
  public:
-  void publish(const CallRecord& record);
+  void publish(const CallRecord& record) { publish(NumberedRecord(record)); }
+  void publish(const NumberedRecord& record);
   CallRecord read() const { return of_number(last_.load(std::memory_order_acquire)).value_or(CallRecord()); }
   // Empty when it is no longer, or not yet, there.
   std::optional<CallRecord> of_number(uint64_t number) const;

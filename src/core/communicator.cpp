@@ -16,9 +16,16 @@ constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines an
 }  // namespace
 
 Status Communicator::run(const CallArguments& arguments) {
-  if (is_point_to_point(arguments.collective)) return run_direct(arguments);
+  bool is_direct = is_point_to_point(arguments.collective);
+  TUTTI_TRY(await_streams(is_direct));
+  // There, telling of the call may wait for others, which may wait for who has the turn.
+  if (one_gpu_ && !is_direct) return run_beside_driver(arguments);
+  Driver driver(*this);
+  if (!driver) return run_beside_driver(arguments);
+  if (is_direct) return run_direct(arguments);
   Turn turn = take_turn();
   if (has_calls()) return run_after_others(arguments);
+  if (is_again(arguments)) return run_again();
   // Nobody but this thread ever sees the request.
   TUTTI_TRY(admit_again(collective_, arguments));
   adopt(collective_.request);
@@ -31,6 +38,15 @@ Status Communicator::run_after_others(const CallArguments& arguments) {
   request.arguments = arguments;
   TUTTI_TRY(start(request));
   drive(request);
+  return std::move(request.result);
+}
+
+Status Communicator::run_beside_driver(const CallArguments& arguments) {
+  tutti_request request;
+  request.arguments = arguments;
+  TUTTI_TRY(start(request));
+  progress_alone();
+  wait(request);
   return std::move(request.result);
 }
 
@@ -64,10 +80,19 @@ Status Communicator::admit_again(Blocking& call, const CallArguments& arguments)
 }
 
 Status Communicator::start(tutti_request& request) {
+  TUTTI_TRY(await_streams(is_point_to_point(request.arguments.collective)));
   TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(admit(request));
+  TUTTI_TRY(announce(request));
   enqueue(request);
   return {};
+}
+
+Status Communicator::announce(const tutti_request& request) {
+  if (one_gpu_ == nullptr || is_point_to_point(request.arguments.collective)) return {};
+  Status said = one_gpu_->announce(request);
+  if (!said.ok()) break_down(said);
+  return said;
 }
 
 Status Communicator::prepare(tutti_request& request) {
@@ -78,10 +103,12 @@ Status Communicator::prepare(tutti_request& request) {
 }
 
 Status Communicator::start_prepared(tutti_request& request) {
+  TUTTI_TRY(await_streams(is_point_to_point(request.arguments.collective)));
   TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(check_usable());
   request.done.store(false, std::memory_order_relaxed);
   request.next = nullptr;
+  TUTTI_TRY(announce(request));
   enqueue(request);
   return {};
 }
@@ -135,9 +162,30 @@ Communicator::Turn Communicator::take_turn() {
 }
 
 void Communicator::wait(tutti_request& request) {
-  if (request.done.load(std::memory_order_acquire)) return;
-  Turn turn = take_turn();
-  drive(request);
+  auto is_done = [&] { return request.done.load(std::memory_order_acquire); };
+  bool is_told = false;  // the driver, which may sleep without knowing of the request
+  while (!is_done()) {
+    if (Driver driver(*this); driver) {
+      Turn turn = take_turn();
+      return drive(request);
+    }
+    if (!std::exchange(is_told, true)) progress_alone();
+    context_->completions.wait([&] { return is_done() || !is_driven_.load(std::memory_order_seq_cst); });
+  }
+}
+
+// The turn was given up before: another waiting thread may take it.
+Communicator::Driver::~Driver() {
+  if (!is_driver_) return;
+  communicator_.is_driven_.exchange(false, std::memory_order_seq_cst);
+  if (communicator_.context_->completions.has_waiters()) communicator_.context_->completions.announce();
+}
+
+// A driver that sleeps has looked for calls before, and keeps the engine out.
+void Communicator::progress_alone() {
+  context_->engine->add(this);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (is_driven_.load(std::memory_order_relaxed)) links_->ring();
 }
 
 bool Communicator::test(tutti_request& request) {
@@ -166,7 +214,7 @@ void Communicator::sleep() {
   waits_.clear();
   Advance last = Advance::kBlocked;
   Links::Armed armed = before_sleep(waits_, last);
-  if (last == Advance::kBlocked) waits_.sleep(kSleepMs);
+  if (last != Advance::kMoved) waits_.sleep(kSleepMs);
 }
 
 Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept {
@@ -174,6 +222,7 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   Status prepared = guarded([&]() -> Status {
     look_at_delay();
     look_at_direct_delays(waits);
+    if (unreached() > 0) TUTTI_TRY(own_stream_entry_->look_at_device());
     armed = links_->arm(waits);
     for (auto& peer : links_->peers()) {
       if (peer) peer->poll();  // to see whether it is still there, and what it shares
@@ -308,8 +357,11 @@ void Communicator::complete_active(Status result) {
 void Communicator::complete(tutti_request& request, Status result) {
   request.result = std::move(result);
   bool is_queued = request.queued;
+  if (request.arguments.completed != nullptr) request.arguments.completed(request.arguments.context);
   if (is_queued) pending_.fetch_sub(1, std::memory_order_acq_rel);
+  auto* completed = request.completed;
   request.done.store(true, std::memory_order_release);  // the owner may free it from here on
+  if (completed != nullptr) completed(request);         // which is then its owner
   if (is_queued) context_->completions.announce();
 }
 

@@ -16,6 +16,7 @@
 #include "core/call_record.h"
 #include "base/failure.h"
 #include "core/links.h"
+#include "core/one_gpu.h"
 #include "core/own_ops.h"
 #include "core/point_to_point.h"
 #include "core/prepared.h"
@@ -61,9 +62,31 @@ class Communicator {
   Status admit(tutti_request& request);
   Status prepare(tutti_request& request);
   Status start_prepared(tutti_request& request);
-  // Lets the engine make progress on what was started.
-  void progress_alone() { context_->engine->add(this); }
-  // Blocks until `request` is done.
+  // Of a call for a stream (stream_calls.h): checks it; later, when a stream has reached it, starts it.
+  Status admit_for_stream(tutti_request& request);
+  void post(tutti_request& request);
+  const std::shared_ptr<StreamEntry>& stream_entry();
+  // Whether a call with such buffers may belong on a stream, although it has none. Cheap where the last calls had the
+  // same buffers, and they were the host's.
+  bool may_need_stream(const CallArguments& arguments) const {
+    auto is_new = [](const std::byte* buffer, const std::atomic<const std::byte*>& known) {
+      return buffer != nullptr && buffer != known.load(std::memory_order_relaxed);
+    };
+    return is_new(arguments.input, host_input_) || is_new(arguments.output, host_output_);
+  }
+  // Whether calls belong on the stream, or a default one: one of them has a buffer that the host cannot use. Errors:
+  // they do, but another buffer only the host can use; there is no module; of the arguments.
+  Result<bool> need_stream(std::span<const CallArguments> calls, tutti_stream_t stream);
+  // Puts calls on streams; does not wait for them.
+  Status run_on_stream(std::span<const CallArguments> calls, tutti_stream_t stream);
+  Result<StreamCalls::HostParts> run_on_streams(std::vector<StreamCalls::Call> calls) {
+    return context_->stream_calls.enqueue(std::move(calls));
+  }
+  // Null unless all ranks use one GPU.
+  OneGpu* one_gpu() { return one_gpu_.get(); }
+  // Lets the engine, or a thread that waits already, make progress on what was started. Any thread.
+  void progress_alone();
+  // Blocks until `request` is done. Several threads may wait, each for a request of its own.
   void wait(tutti_request& request);
   // Advances calls a little; whether `request` is done.
   bool test(tutti_request& request);
@@ -81,7 +104,7 @@ class Communicator {
   // What only this rank suffers, and the others would wait for it.
   void break_down(const Status& why) { fail(why, true); }
   // The first error, or ok.
-  Status status() const { return failure_.status(); }
+  Status status() const;
 
   // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the
   // turn, with that thread's next step or when it gives the turn up. Any thread.
@@ -99,7 +122,7 @@ class Communicator {
   // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
   // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
   Links::Armed before_sleep(WaitSet& waits, Advance& last) noexcept;
-  bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0; }
+  bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0 || unreached() > 0; }
 
  private:
   // Messages of the control plane.
@@ -113,6 +136,8 @@ class Communicator {
   Status exchange_facts(const std::optional<Plan>& plan, Deadline deadline);
   // Gives what all ranks plan with besides the topology.
   Result<Tuning> agree_on_planning(Deadline deadline);
+  std::string find_gpu();
+  Status meet_on_gpu(Deadline deadline);
   Status start_control();
   void name_transports();
 
@@ -131,16 +156,48 @@ class Communicator {
     std::unique_lock<std::mutex> lock_;
   };
 
+  // Of the threads that wait for calls, one makes progress for all of them; the others sleep until it has completed
+  // theirs, or stops.
+  class Driver {
+   public:
+    explicit Driver(Communicator& communicator)
+        : communicator_(communicator), is_driver_(!communicator.is_driven_.exchange(true, std::memory_order_seq_cst)) {}
+    ~Driver();
+    Driver(const Driver&) = delete;
+    Driver& operator=(const Driver&) = delete;
+    explicit operator bool() const { return is_driver_; }
+
+   private:
+    Communicator& communicator_;
+    const bool is_driver_;
+  };
+
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
+  // Tells the other ranks of the GPU, if there is one.
+  Status announce(const tutti_request& request);
+  // On streams, which have not reached them.
+  int unreached() const {
+    StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);
+    return entry == nullptr ? 0 : entry->unreached();
+  }
+  // Calls of the host come after those before them that are on streams. Messages need not know whether all ranks of the
+  // GPU have made those.
+  Status await_streams(bool is_message);
+  void close_streams();
   // A blocking call of the thread that has the turn. Loops make the same one again and again.
   struct Blocking {
     tutti_request request;
     bool may_be_repeated = false;  // it has neither arrays nor an operation of the program
   };
   Status admit_again(Blocking& call, const CallArguments& arguments);
+  // With the turn, and without calls: whether it is the last one again, and nothing else is to be looked at; runs it.
+  bool is_again(const CallArguments& arguments);
+  Status run_again();
+  void announce_call();
   Status run_after_others(const CallArguments& arguments);
+  Status run_beside_driver(const CallArguments& arguments);
   void enqueue(tutti_request& request);
   Status resolve_op(CallArguments& arguments, OwnOp& own_op) const;
   struct Queue {
@@ -163,6 +220,8 @@ class Communicator {
   Status launch();
   void bind();
   bool may_have_windows() const;
+  bool may_be_pulled() const;
+  void follow_trials();
   int awaited_rank() const;
   Status find_windows();
   void take_back_forgotten();
@@ -177,10 +236,12 @@ class Communicator {
   // Sends and receives (communicator_direct.cpp).
   void make_direct();
   Status run_direct(const CallArguments& arguments);
+  Status run_both_beside_driver(const CallArguments& send, const CallArguments& receive);
   // With the turn:
   void post_direct(tutti_request& request);
   void take_queued_direct();
   Advance step_direct();
+  bool should_serve_direct() const;
   Advance serve_direct();
   void look_at_direct_delays(WaitSet& waits);
   void ask_late_ranks(const tutti_request& request);
@@ -223,6 +284,8 @@ class Communicator {
   std::string transports_;
   Failure failure_;
   std::unique_ptr<ControlPlane> control_;
+  std::optional<DeviceModule::Gpu> gpu_;  // that all ranks use
+  std::unique_ptr<OneGpu> one_gpu_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<PlanCache> plans_;
   WaitPolicy wait_policy_;
@@ -236,7 +299,14 @@ class Communicator {
   Queue directs_;                        // sends and receives
 
   std::atomic<int> pending_{0};          // queued calls that are not complete
+  std::once_flag has_stream_entry_;
+  std::shared_ptr<StreamEntry> own_stream_entry_;
+  std::atomic<StreamEntry*> stream_entry_{nullptr};
+  // The buffers of the last call that were looked at, and are the host's. None where the program uses devices.
+  std::atomic<const std::byte*> host_input_{nullptr};
+  std::atomic<const std::byte*> host_output_{nullptr};
   std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
+  std::atomic<bool> is_driven_{false};   // there is a Driver
   std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
   std::mutex turn_;                      // guards what follows
   tutti_request* active_ = nullptr;
@@ -247,8 +317,10 @@ class Communicator {
   WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
   Call call_;
+  bool tries_pulls_ = false;             // with the active call, which runs since:
+  Clock::time_point launched_;
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again
-  CallRecord record_;                    // of the last call
+  NumberedRecord record_;                // of the last call
   uint64_t calls_ = 0;
   Blocking collective_;                  // when no call is before it
   Blocking send_;

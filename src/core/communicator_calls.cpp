@@ -6,6 +6,8 @@
 namespace tutti {
 namespace {
 
+constexpr uint64_t kLeastPulled = 32 * 1024;  // of one message, where pulls are tried
+
 // Without peers a call copies the one block.
 void copy_block(const CallArguments& arguments, const Geometry& geometry, const OwnOp& own_op) {
   if (geometry.input_bytes == 0) return;
@@ -74,25 +76,56 @@ Status Communicator::begin(tutti_request& request) {
   if (!is_bound) {
     is_bound_ = false;
     prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
-    record_ = {.collective = arguments.collective,
-               .datatype = arguments.datatype,
-               .op = is_own(arguments.op) ? request.own_op.number : arguments.op,
-               .root = arguments.root,
-               .count = request.geometry.said_count,
-               .plan_digest = prepared_->plan_digest,
-               .counts_digest = request.counts_digest,
-               .members = request.members};
+    record_ = NumberedRecord({.collective = arguments.collective,
+                              .datatype = arguments.datatype,
+                              .op = is_own(arguments.op) ? request.own_op.number : arguments.op,
+                              .root = arguments.root,
+                              .count = request.geometry.said_count,
+                              .plan_digest = prepared_->plan_digest,
+                              .counts_digest = request.counts_digest,
+                              .members = request.members});
   }
-  record_.number = ++calls_;
-  records_.publish(record_);
-  call_.signature = record_.signature();
+  announce_call();
   if (is_bound) {
     run_.start_again();
+    follow_trials();
     return {};
   }
   if (prepared_->connected) return launch();
   connecting_ = true;
   return {};
+}
+
+// To ranks that ask, and in messages.
+void Communicator::announce_call() {
+  record_.set_number(++calls_);
+  records_.publish(record_);
+  call_.signature = record_.signature();
+}
+
+// Calls that repeats() is true of have no windows: all they send fits into lines.
+bool Communicator::is_again(const CallArguments& arguments) {
+  bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !tries_pulls_;
+  if (!is_bound || collective_.request.arguments != arguments || arguments.completed != nullptr) return false;
+  bool is_usable = !failure_.happened() && !finalized_ && !has_forgotten_.load(std::memory_order_acquire);
+  return is_usable && !should_serve_direct();
+}
+
+// What begin() and drive() come to where nothing has changed and what has to come is here, or about to be.
+Status Communicator::run_again() {
+  tutti_request& request = collective_.request;
+  active_ = &request;
+  slow_since_.reset();
+  ++idle_steps_;
+  announce_call();
+  run_.start_again();
+  if (run_.finish(wait_policy_.spin_ns > 0)) {
+    active_ = nullptr;
+    return {};
+  }
+  request.done.store(false, std::memory_order_relaxed);
+  drive(request);
+  return std::move(request.result);
 }
 
 // Hands the active call to the executor.
@@ -102,7 +135,15 @@ Status Communicator::launch() {
   run_.start(prepared_->programs, call_, links_->peers());
   bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated && !may_have_windows();
   is_bound_ = may_be_repeated && !call_.input_window && !call_.output_window && !active_->geometry.onto_input;
+  follow_trials();
   return {};
+}
+
+// The active call begins. The one after it is bound anew if it has another way to go.
+void Communicator::follow_trials() {
+  if (!tries_pulls_) return;
+  launched_ = Clock::now();
+  is_bound_ = is_bound_ && prepared_->pulls.stays();
 }
 
 void Communicator::bind() {
@@ -125,9 +166,24 @@ void Communicator::bind() {
   // Peers work out where a block lies in this rank's output; displacements only this rank knows.
   call_.announces_output = holds(shape.deliver_directly, geometry.in_place) && geometry.output.counts == nullptr;
   call_.options = data_path_;
+  // By what all ranks know, so that they count the same calls. Less is not worth a look at the clock; and where only
+  // some ranks send, those may be done long before the others have anything.
+  constexpr uint64_t kLeastTried = 64 * 1024;
+  bool all_send = !has_root(arguments.collective);
+  uint64_t planned_bytes = geometry.plan_count * size_of(arguments.datatype);
+  tries_pulls_ = data_path_.may_try_pulls && all_send && planned_bytes >= kLeastTried && may_be_pulled();
+  if (tries_pulls_) call_.options.pull_min_bytes = prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
+}
+
+// Whether a peer of the active call can read this rank's private memory, or this rank its.
+bool Communicator::may_be_pulled() const {
+  return std::any_of(prepared_->peers.begin(), prepared_->peers.end(), [&](int32_t rank) {
+    return links_->peers()[rank] && links_->peers()[rank]->link().traits().pullable;
+  });
 }
 
 void Communicator::hand_over_result() {
+  if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   if (edges_) edges_->copy_edges_out(active_->arguments.output);
   edges_.reset();

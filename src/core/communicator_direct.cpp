@@ -21,7 +21,7 @@ constexpr size_t kFewRequests = 32;
 void Communicator::make_direct() {
   auto done = [this](tutti_request& request, Status result) {
     if (std::exchange(told_slow_direct_, false)) {
-      slow_direct_.publish({});
+      slow_direct_.publish(CallRecord());
       waits_for_.store(-1, std::memory_order_relaxed);
     }
     complete(request, std::move(result));
@@ -55,6 +55,9 @@ Status Communicator::run_direct(const CallArguments& arguments) {
 }
 
 Status Communicator::run_both(const CallArguments& send, const CallArguments& receive) {
+  TUTTI_TRY(await_streams(true));
+  Driver driver(*this);
+  if (!driver) return run_both_beside_driver(send, receive);
   Turn turn = take_turn();
   TUTTI_TRY(admit_again(send_, send));
   TUTTI_TRY(admit_again(receive_, receive));
@@ -66,15 +69,36 @@ Status Communicator::run_both(const CallArguments& send, const CallArguments& re
   return std::move(send_.request.result.ok() ? receive_.request.result : send_.request.result);
 }
 
+Status Communicator::run_both_beside_driver(const CallArguments& send, const CallArguments& receive) {
+  tutti_request sent, received;
+  sent.arguments = send;
+  received.arguments = receive;
+  TUTTI_TRY(context_->engine->start());
+  TUTTI_TRY(admit(received));
+  TUTTI_TRY(admit(sent));
+  enqueue(received);
+  enqueue(sent);
+  progress_alone();
+  wait(received);
+  wait(sent);
+  return std::move(sent.result.ok() ? received.result : sent.result);
+}
+
 void Communicator::take_queued_direct() {
   while (tutti_request* request = dequeue(directs_)) post_direct(*request);
+}
+
+bool Communicator::should_serve_direct() const {
+  return direct_->is_busy() || direct_lively_ > 0 || idle_steps_ % kUnservedSteps == kUnservedSteps - 1;
 }
 
 // A rank without requests of its own looks at what others send when it is about to sleep, for a while after something
 // has come, and else now and then.
 Advance Communicator::step_direct() {
   take_queued_direct();
-  if (!direct_->is_busy() && direct_lively_ == 0 && ++idle_steps_ % kUnservedSteps != 0) return Advance::kIdle;
+  bool should_serve = should_serve_direct();
+  ++idle_steps_;
+  if (!should_serve) return Advance::kIdle;
   Advance served = serve_direct();
   direct_lively_ = served == Advance::kMoved ? kLivelySteps : std::max(0, direct_lively_ - 1);
   return served;

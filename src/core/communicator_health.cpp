@@ -22,7 +22,8 @@ void Communicator::abort() {
 
 // Sentences about this rank's own links and means take for granted which rank it is.
 Status Communicator::as_told_to_others(const Status& status) const {
-  bool about_this_rank = status.code() == Code::kSystem || status.code() == Code::kInternal;
+  Code code = status.code();
+  bool about_this_rank = code == Code::kSystem || code == Code::kInternal || code == Code::kCuda;
   if (!about_this_rank && status.place().link.empty()) return status;
   return Status(status).within(fmt::format("on rank {}", rank_));
 }
@@ -33,6 +34,7 @@ void Communicator::fail(Status status, bool tell_others) noexcept {
     log_info("the communicator failed: {}", status.message());
     if (tell_others && control_) control_->abort(as_told_to_others(status));
     if (links_) links_->abort();
+    if (one_gpu_) one_gpu_->cancel();
     context_->engine->ring();
     std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting
     answered_.notify_all();

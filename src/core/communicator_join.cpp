@@ -14,6 +14,21 @@
 #include "planner/planner.h"
 
 namespace tutti {
+namespace {
+
+// And can open each other's files there.
+bool are_on_one_gpu(const std::vector<Facts>& facts) {
+  if (facts.size() < 2 || facts.size() > cuda::kMostSources) return false;
+  const Facts& first = facts.front();
+  return std::all_of(facts.begin(), facts.end(), [&](const Facts& each) {
+    const HostIdentity& identity = each.rank.inventory.identity;
+    const HostIdentity& its = first.rank.inventory.identity;
+    return !each.gpu.empty() && each.gpu == first.gpu && identity.boot_id == its.boot_id &&
+           identity.pid_namespace == its.pid_namespace && identity.user_namespace == its.user_namespace;
+  });
+}
+
+}  // namespace
 
 Communicator::Communicator(std::shared_ptr<ProcessContext> context, const Config& config)
     : context_(std::move(context)), config_(config) {}
@@ -28,9 +43,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Proce
 }
 
 Communicator::~Communicator() {
+  if (own_stream_entry_) own_stream_entry_->close();  // finalize() has, unless it was never called
+  if (one_gpu_) one_gpu_->stop();
   context_->engine->remove(this);
   context_->memory.remove_listener(this);
   control_.reset();  // no events from here on
+  one_gpu_.reset();
 }
 
 Status Communicator::join(const JoinInfo& info, Deadline deadline) {
@@ -38,6 +56,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   nranks_ = info.nranks;
   if (info.launcher != kSplitLauncher) set_log_rank(rank_);  // lines of the log tell ranks of the whole job apart
   TUTTI_TRY(check_algorithm(config_.algorithm));
+  context_->stream_calls.devices().configure({.driver = config_.cuda_driver, .module = config_.cuda_module});
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
   std::optional<Plan> plan;
   if (!config_.plan_file.empty()) {
@@ -55,7 +74,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   TUTTI_TRY(exchange_facts(plan, deadline));
   Tuning tuning = TUTTI_TRY(agree_on_planning(deadline));
   name_transports();
-  constexpr size_t kDescriptorsPerLink = 2;  // a doorbell and a socket
+  constexpr size_t kDescriptorsPerLink = 3;  // a doorbell, a socket and a completion channel
   waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_) + 1);
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
@@ -65,6 +84,7 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
+  TUTTI_TRY(meet_on_gpu(deadline));
   return start_control();
 }
 
@@ -80,13 +100,33 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));
   mine.rank.pid = ::getpid();
   mine.transports = links_->facts();
+  mine.gpu = find_gpu();
   mine.agreed = options_to_agree(config_, plan);
   auto bytes = TUTTI_TRY(control_->all_gather(encode(mine), "facts", deadline));
   auto facts = TUTTI_TRY(decode_all(bytes));
   std::vector<RankFacts> ranks;
   for (const Facts& one : facts) ranks.push_back(one.rank);
+  if (!are_on_one_gpu(facts)) gpu_.reset();
   topology_ = TUTTI_TRY(merge(ranks, config_.transport));
   links_->learn(std::move(facts), topology_);
+  return {};
+}
+
+// The GPU that the calling thread uses, by its UUID.
+std::string Communicator::find_gpu() {
+  DeviceModule* module = context_->stream_calls.devices().if_used();
+  if (module == nullptr) return {};
+  auto gpu = module->current_gpu();
+  if (!gpu.ok()) log_info("calls on the GPU of this rank go through the host: {}", gpu.status().message());
+  if (!gpu.ok() || !*gpu) return {};
+  gpu_ = **gpu;
+  return fmt::format("{:02x}", fmt::join(gpu_->id, ""));
+}
+
+Status Communicator::meet_on_gpu(Deadline deadline) {
+  if (!gpu_) return {};
+  DeviceModule& module = *context_->stream_calls.devices().if_used();
+  one_gpu_ = TUTTI_TRY(OneGpu::meet(*this, *control_, module, *gpu_, config_.timeout_ms, deadline));
   return {};
 }
 

@@ -23,9 +23,10 @@ Status Communicator::finalize() {
   {
     Turn turn = take_turn();
     Waiter waiter(wait_policy_);
-    while (has_calls()) {
+    while (pending_.load(std::memory_order_acquire) > 0) {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
     }
+    close_streams();
     // This rank's calls have deadlines of their own.
     deadline = Deadline::after_ms(config_.timeout_ms);
     if (!part_from_peers(*deadline)) deadline.reset();  // who was late has been said

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "core/api_call.h"
+#include "core/fused_calls.h"
 #include "core/give_text.h"
 #include "base/guard.h"
 #include "core/handles.h"
@@ -31,6 +32,13 @@ Status options_text(char** text) {
   return give_text(lines, text);
 }
 
+// If the buffers are on the GPU that all ranks use.
+bool takes_one_launch(Communicator& communicator, const CallArguments& arguments, tutti_stream_t stream) {
+  tutti_request request;
+  request.arguments = arguments;
+  return stream != nullptr && communicator.one_gpu() != nullptr && can_be_fused(request);
+}
+
 Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t* info) {
   if (call == nullptr || info == nullptr) {
     return error(Code::kInvalidArgument, "tutti_comm_plan_info: {} is NULL", call == nullptr ? "call" : "info");
@@ -44,12 +52,19 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
   filled.algorithm = filled.candidates = "copy";
   filled.transport = communicator.transports().c_str();
   if (communicator.nranks() > 1) {
-    CallArguments arguments = TUTTI_TRY(arguments_of(call, "tutti_comm_plan_info"));
-    const Prepared* prepared = TUTTI_TRY(communicator.plan_for(arguments));
-    filled.algorithm = prepared->algorithm.c_str();
-    filled.channels = prepared->plan.shape().channels;
-    filled.predicted_ns = prepared->predicted_ns;
-    filled.candidates = prepared->candidates.c_str();
+    tutti_stream_t stream = nullptr;
+    CallArguments arguments = TUTTI_TRY(arguments_of(call, "tutti_comm_plan_info", &stream));
+    if (takes_one_launch(communicator, arguments, stream)) {
+      filled.algorithm = filled.candidates = "fused";
+      filled.transport = "gpu";
+      filled.channels = 1;
+    } else {
+      const Prepared* prepared = TUTTI_TRY(communicator.plan_for(arguments));
+      filled.algorithm = prepared->algorithm.c_str();
+      filled.channels = prepared->plan.shape().channels;
+      filled.predicted_ns = prepared->predicted_ns;
+      filled.candidates = prepared->candidates.c_str();
+    }
   }
   std::memcpy(info, &filled, std::min(info->struct_size, sizeof filled));
   return {};

@@ -17,11 +17,13 @@ Facts facts_from(const Json& json, std::string* inventory_text) {
   Facts facts;
   *inventory_text = json.at("inventory").get<std::string>();
   facts.rank.pid = json.at("pid").get<int64_t>();
+  facts.gpu = json.at("gpu").get<std::string>();
   for (const Json& entry : json.at("transports")) {
     auto address = entry.at("address").get_binary();
     TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size()),
                              entry.at("arena").get<uint32_t>()};
     std::transform(address.begin(), address.end(), transport.address.begin(), [](uint8_t b) { return std::byte{b}; });
+    facts.rank.verbs = facts.rank.verbs || transport.name == "verbs";
     facts.transports.push_back(std::move(transport));
   }
   for (const Json& entry : json.at("agreed")) {
@@ -62,7 +64,8 @@ std::vector<std::pair<std::string, std::string>> options_to_agree(const Config& 
 }
 
 std::vector<std::byte> encode(const Facts& facts) {
-  Json json = {{"inventory", to_json(facts.rank.inventory)}, {"pid", facts.rank.pid}, {"agreed", facts.agreed}};
+  Json json = {{"inventory", to_json(facts.rank.inventory)}, {"pid", facts.rank.pid}, {"gpu", facts.gpu},
+               {"agreed", facts.agreed}};
   json["transports"] = Json::array();
   for (const TransportFacts& transport : facts.transports) {
     auto* bytes = reinterpret_cast<const uint8_t*>(transport.address.data());

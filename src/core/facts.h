@@ -26,6 +26,7 @@ struct TransportFacts {
 struct Facts {
   RankFacts rank;
   std::vector<TransportFacts> transports;
+  std::string gpu;  // the one that this rank uses, by its UUID; "": none
   // Options that must be equal on all ranks: "slots=4 slot_bytes=262144 ...".
   std::vector<std::pair<std::string, std::string>> agreed;
 };

@@ -4,21 +4,23 @@
 #include "core/process_context.h"
 
 void tutti_comm::add(tutti_request& request) {
+  std::lock_guard lock(mutex_);
   request.handle = this;
-  request.older = newest;
+  request.older = newest_;
   request.newer = nullptr;
-  if (newest != nullptr) newest->newer = &request;
-  newest = &request;
+  if (newest_ != nullptr) newest_->newer = &request;
+  newest_ = &request;
 }
 
 void tutti_comm::remove(tutti_request& request) {
-  (request.newer == nullptr ? newest : request.newer->older) = request.older;
+  std::lock_guard lock(mutex_);
+  (request.newer == nullptr ? newest_ : request.newer->older) = request.older;
   if (request.older != nullptr) request.older->newer = request.newer;
 }
 
 tutti_comm::~tutti_comm() {
   communicator.reset();  // nobody advances the requests from here on
-  for (tutti_request* request = newest; request != nullptr; request = request->older) {
+  for (tutti_request* request = newest_; request != nullptr; request = request->older) {
     request->handle = nullptr;
     request->communicator = nullptr;
     if (request->done.load(std::memory_order_acquire)) continue;

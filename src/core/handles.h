@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,11 @@
 
 struct tutti_config {
   tutti::Config options;
+  std::string text;  // of the option that was asked for last
 };
 
 struct tutti_comm {
   std::unique_ptr<tutti::Communicator> communicator;
-  mutable std::string last_error;
-  tutti_request* newest = nullptr;  // of the requests that were not taken yet
   std::vector<uint64_t> registrations;  // keys of the memory registry
   const uint64_t forks = tutti::forks();  // of this process when it was made
 
@@ -30,15 +30,31 @@ struct tutti_comm {
   // The requests that were not taken outlive it: they are complete then, and know it no more.
   ~tutti_comm();
 
-  // A started request, until tutti_wait() or tutti_test() takes it.
+  // A started request, until tutti_wait() or tutti_test() takes it. Any thread.
   void add(tutti_request& request);
   void remove(tutti_request& request);
 
-  // Keeps the sentence for tutti_last_error(comm) and returns the code.
+  // Keeps the sentence for tutti_last_error(comm) and returns the code. Any thread.
   tutti_status_t keep(const tutti::Status& status) const noexcept {
-    if (!status.ok()) tutti::or_end_without_memory([&] { last_error = status.message(); });
+    if (!status.ok()) {
+      tutti::or_end_without_memory([&] {
+        std::lock_guard lock(mutex_);
+        last_error_ = status.message();
+      });
+    }
     return static_cast<tutti_status_t>(status.code());
   }
+  // The first error if the communicator has failed, else the last one. Any thread.
+  std::string last_error() const {
+    if (tutti::Status failed = communicator->status(); !failed.ok()) return std::string(failed.message());
+    std::lock_guard lock(mutex_);
+    return last_error_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::string last_error_;
+  tutti_request* newest_ = nullptr;  // of the requests that were not taken yet
 };
 
 struct tutti_prepared {

@@ -1,6 +1,5 @@
 #include "core/links.h"
 
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,12 +15,25 @@
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#include "transports/verbs/verbs.h"
 
 namespace tutti {
 namespace {
 
 // The double binary tree takes two channels, or an even number of them.
 constexpr int64_t kLeastChannels = 2;
+
+VerbsOptions verbs_options(const Config& config) {
+  return {.library = config.ib_library,
+          .device = config.ib_device,
+          .gid_index = static_cast<int>(config.ib_gid_index),
+          .mtu_bytes = static_cast<int>(config.ib_mtu),
+          .service_level = static_cast<int>(config.ib_service_level),
+          .traffic_class = static_cast<int>(config.ib_traffic_class),
+          .pkey_index = static_cast<int>(config.ib_pkey_index),
+          .timeout = static_cast<int>(config.ib_timeout),
+          .retries = static_cast<int>(config.ib_retries)};
+}
 
 // Of shared memory: how much of it was ever touched, by any process. Asked piece by piece, so that it needs little
 // memory.
@@ -48,7 +60,8 @@ Links::Links(const TransportContext& context, const Config& config)
               .slots = static_cast<int>(config.slots),
               .slot_bytes = (static_cast<uint64_t>(config.slot_bytes) + 63) / 64 * 64},
       ends_(context.nranks),
-      peers_(context.nranks) {}
+      peers_(context.nranks),
+      waiting_cpu_(context.rank) {}
 
 Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, const Config& config,
                                              std::shared_ptr<LoopbackHub> hub) {
@@ -60,6 +73,7 @@ Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, co
   auto wanted = [&](std::string_view name) { return config.transport.empty() || config.transport == name; };
   if (wanted("loopback")) TUTTI_TRY(links->open_carrier(make_loopback_transport(context, std::move(hub)), true));
   if (wanted("shm")) TUTTI_TRY(links->open_carrier(make_shm_transport(context), true));
+  if (wanted("verbs")) TUTTI_TRY(links->open_verbs(context, config));
   if (wanted("tcp")) TUTTI_TRY(links->open_carrier(make_tcp_transport(context), false));
   return links;
 }
@@ -75,6 +89,15 @@ Status Links::open_carrier(std::unique_ptr<Transport> transport, bool maps) {
   carrier.arena = TUTTI_TRY(transport->export_memory(arena_.bytes(), arena_fd_.get()));
   carrier.transport = std::move(transport);
   carriers_.push_back(std::move(carrier));
+  return {};
+}
+
+Status Links::open_verbs(const TransportContext& context, const Config& config) {
+  auto transport = make_verbs_transport(context, verbs_options(config));
+  Status opened = transport ? open_carrier(std::move(transport), false)
+                            : error(Code::kInvalidUsage, "this build of tutti has no RDMA (TUTTI_VERBS)");
+  if (opened.ok() || config.transport == "verbs") return opened;
+  log_info("ranks of other hosts are reached over TCP, since {}", opened.message());
   return {};
 }
 
@@ -110,9 +133,9 @@ bool Links::any_in_process() const {
   return false;
 }
 
-Links::Carrier* Links::carrier_to(int rank) {
-  auto found = std::find_if(carriers_.begin(), carriers_.end(),
-                            [&](const Carrier& c) { return c.transport->name() == transport_to(rank); });
+Links::Carrier* Links::carrier_named(std::string_view name) {
+  auto found =
+      std::find_if(carriers_.begin(), carriers_.end(), [&](const Carrier& c) { return c.transport->name() == name; });
   return found == carriers_.end() ? nullptr : &*found;
 }
 
@@ -147,12 +170,15 @@ std::string Links::connect_report(int rank) const {
 Result<Progress> Links::connect_one(int rank) {
   End& end = ends_[rank];
   if (end.link == nullptr) {
-    TUTTI_TRY(open(rank));
+    TUTTI_TRY(open(rank, transport_to(rank)));
     return Progress::kMoved;
   }
   bool fresh = !end.joined;
   if (!end.joined) {
     auto progress = end.link->connect(end.peer->address);
+    if (!progress.ok() && end.link->both_gave_up() && open_instead(rank, progress.status()).ok()) {
+      return Progress::kMoved;
+    }
     if (!progress.ok()) {
       std::string_view name = end.carrier->transport->name();
       return std::move(progress)
@@ -176,17 +202,16 @@ Result<Progress> Links::connect_one(int rank) {
   }
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
   if (peers_[rank]->mapped()) ++mapped_peers_;
-  told_cpu_ = -1;  // the new one does not know
+  waiting_cpu_.tell_again();  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
 }
 
-Status Links::open(int rank) {
-  Carrier* carrier = carrier_to(rank);
+Status Links::open(int rank, std::string_view name) {
+  Carrier* carrier = carrier_named(name);
   if (carrier == nullptr) {
-    return error(Code::kInvalidUsage, "no transport reaches rank {} ({} is not open here)", rank, transport_to(rank));
+    return error(Code::kInvalidUsage, "no transport reaches rank {} ({} is not open here)", rank, name);
   }
-  std::string_view name = carrier->transport->name();
   auto its = std::find_if(facts_[rank].transports.begin(), facts_[rank].transports.end(),
                           [&](const TransportFacts& t) { return t.name == name; });
   if (its == facts_[rank].transports.end()) {
@@ -194,6 +219,15 @@ Status Links::open(int rank) {
   }
   std::lock_guard lock(ends_mutex_);
   ends_[rank] = {.link = carrier->transport->open(rank), .carrier = carrier, .peer = &*its};
+  return {};
+}
+
+Status Links::open_instead(int rank, const Status& why) {
+  constexpr std::string_view kLastResort = "tcp";
+  std::string_view failed = ends_[rank].carrier->transport->name();
+  if (failed == kLastResort) return why;
+  TUTTI_TRY(open(rank, kLastResort));
+  log_warn("rank {} is reached over {}: {}", rank, kLastResort, why.message());
   return {};
 }
 
@@ -228,13 +262,7 @@ Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
 }
 
 bool Links::shares_cpu_with(int rank) {
-  int cpu = ::sched_getcpu();
-  if (std::exchange(told_cpu_, cpu) != cpu) {
-    for (auto& peer : peers_) {
-      if (peer) peer->link().tell_cpu(cpu);
-    }
-  }
-  return cpu >= 0 && rank >= 0 && peers_[rank] && peers_[rank]->link().peer_cpu() == cpu;
+  return waiting_cpu_.is_shared_with(rank, peers_) && !waiting_cpu_.leave(peers_);
 }
 
 void Links::forget(uint64_t key) {

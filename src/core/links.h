@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "core/facts.h"
 #include "core/memory_registry.h"
+#include "core/waiting_cpu.h"
 #include "executor/call.h"
 #include "executor/stream_layout.h"
 #include "topology/topology.h"
@@ -58,8 +59,7 @@ class Links {
   // memory.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
   bool has_mapped_peers() const { return mapped_peers_ > 0; }
-  // Whether `rank` waited last on the processor that this one waits on: it can hardly go on while this one spins. Tells
-  // the peers of this rank's, where that has changed.
+  // Whether `rank` waited last on the processor that this one waits on, and neither has another one to go to.
   bool shares_cpu_with(int rank);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
@@ -94,8 +94,10 @@ class Links {
 
   Links(const TransportContext& context, const Config& config);
   Status open_carrier(std::unique_ptr<Transport> transport, bool maps);
+  // The one for ranks of other hosts, where there is a device; that there is none is an error only if it is a must.
+  Status open_verbs(const TransportContext& context, const Config& config);
   Status export_over(Carrier& carrier, const MemoryRegion& region);
-  Carrier* carrier_to(int rank);
+  Carrier* carrier_named(std::string_view name);
   // One end of a connection, from its first step on.
   struct End {
     std::unique_ptr<Link> link;
@@ -103,7 +105,9 @@ class Links {
     const TransportFacts* peer = nullptr;  // what the peer said about that transport
     bool joined = false;                   // the link is connected; what is missing is the peer's arena
   };
-  Status open(int rank);
+  Status open(int rank, std::string_view transport);
+  // After `why`, when both ends have found that their transport does not work: over TCP, if both have it.
+  Status open_instead(int rank, const Status& why);
   Result<Progress> connect_one(int rank);
   Status share_with(Carrier& carrier, Link& link);
   void disarm();
@@ -121,7 +125,7 @@ class Links {
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
   int mapped_peers_ = 0;                   // of peers_
-  int told_cpu_ = -1;                      // to them
+  WaitingCpu waiting_cpu_;
 };
 
 }  // namespace tutti

@@ -10,13 +10,18 @@
 #include "core/prepared.h"
 #include "core/report.h"
 #include "core/tuning_file.h"
-#include "discovery/topology_source.h"
+#include "core/topology_query.h"
 #include "plan/text.h"
 #include "planner/explain.h"
 #include "planner/planner.h"
 
 namespace tutti {
 namespace {
+
+Status check_ranks(int nranks) {
+  if (nranks >= 0 && nranks <= kMaxPlanRanks) return {};
+  return error(Code::kInvalidArgument, "{} ranks are not possible; the most is {}", nranks, kMaxPlanRanks);
+}
 
 Result<Request> request_of(const tutti_plan_query_t& query) {
   if (!is_valid(query.collective))
@@ -25,9 +30,7 @@ Result<Request> request_of(const tutti_plan_query_t& query) {
     return error(Code::kInvalidArgument, "datatype {} does not exist", static_cast<int>(query.datatype));
   if (!is_valid(query.op))
     return error(Code::kInvalidArgument, "operation {} does not exist", static_cast<int>(query.op));
-  if (query.nranks < 0 || query.nranks > kMaxPlanRanks) {
-    return error(Code::kInvalidArgument, "{} ranks are not possible; the most is {}", query.nranks, kMaxPlanRanks);
-  }
+  TUTTI_TRY(check_ranks(query.nranks));
   if (query.count > uint64_t{1} << 60)
     return error(Code::kInvalidArgument, "{} elements are more than any memory holds", query.count);
   Request request;
@@ -62,8 +65,9 @@ Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** 
   Config config = TUTTI_TRY(Config::from_environment());
   Tuning tuning = tuning_from(config);
   if (query.algorithm != nullptr) tuning.algorithm = query.algorithm;
-  Topology topology =
-      TUTTI_TRY(topology_for(config, query.topology_file == nullptr ? "" : query.topology_file, query.nranks));
+  TopologyQuery asked = TUTTI_TRY(topology_query(query.topology_file, query.nranks, query.hosts, query.place));
+  Topology topology = TUTTI_TRY(topology_for(config, asked));
+  TUTTI_TRY(check_ranks(topology.nranks()));
   TUTTI_TRY(complete(request, query.root, topology.nranks()));
   tuning.measured = TUTTI_TRY(load_tuning(config, topology)).collectives;
   Choice choice = TUTTI_TRY(choose(topology, request, tuning));

@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "core/pull_trials.h"
 #include "executor/program.h"
 #include "executor/stream_layout.h"
 #include "planner/planner.h"
@@ -26,6 +27,7 @@ struct Prepared {
   std::vector<Program> programs;   // this rank's, by channel
   std::vector<int32_t> peers;      // ascending
   bool connected = false;          // all peers have links
+  PullTrials pulls;                // of calls that are made more than once
 };
 
 // By collective, type, op, root and size class; never by count.

@@ -12,6 +12,7 @@
 #include "core/engine.h"
 #include "core/memory_registry.h"
 #include "core/staging_pool.h"
+#include "core/stream_calls.h"
 #include "transports/loopback/hub.h"
 
 namespace tutti {
@@ -30,6 +31,7 @@ class ProcessContext {
 
   MemoryRegistry memory;
   StagingPool staging{memory};
+  StreamCalls stream_calls{memory};
   Completions completions;
   std::unique_ptr<Engine> engine;
   std::shared_ptr<LoopbackHub> loopback;  // shared with the loopback transports

@@ -1,6 +1,7 @@
 #include "core/report.h"
 
 #include <string>
+#include <utility>
 
 #include "base/memory.h"
 
@@ -8,6 +9,7 @@ namespace tutti {
 namespace {
 
 thread_local std::string last_sentence;
+thread_local std::string given_sentence;
 
 }  // namespace
 
@@ -21,5 +23,10 @@ tutti_status_t report(Status status) {
 }
 
 const char* reported() { return last_sentence.c_str(); }
+
+const char* give_sentence(std::string sentence) {
+  given_sentence = std::move(sentence);
+  return given_sentence.c_str();
+}
 
 }  // namespace tutti

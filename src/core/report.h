@@ -1,6 +1,7 @@
 // The calling thread's last error that belongs to no communicator: what tutti_last_error(NULL) gives.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -10,6 +11,8 @@ namespace tutti {
 // Keeps the sentence and returns the code for the C caller.
 tutti_status_t report(Status status);
 const char* reported();
+// A sentence of a communicator for the calling thread, until the next one.
+const char* give_sentence(std::string sentence);
 
 // "tutti_start: call is NULL"
 inline Status null_argument(std::string_view function, std::string_view argument) {

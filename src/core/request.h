@@ -47,6 +47,8 @@ struct tutti_request {
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it
   tutti_prepared* owner = nullptr;  // of a prepared call; else whoever takes the request frees it
+  void (*completed)(tutti_request&) = nullptr;  // called once done, of a call that a stream waits for
+  void* staged = nullptr;                       // what it belongs to
   tutti_request* next = nullptr;    // in a RequestQueue
   tutti_request* older = nullptr;   // in the handle's list
   tutti_request* newer = nullptr;

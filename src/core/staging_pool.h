@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,7 +38,15 @@ class StagingPool {
     bool is_abandoned_ = false;
   };
 
-  explicit StagingPool(MemoryRegistry& registry) : registry_(registry) {}
+  // What is done with memory before it is first taken, and before it is given back to the system; `end` says whether it
+  // may be.
+  struct Pinning {
+    std::function<Status(std::span<std::byte>)> begin;
+    std::function<bool(std::byte*)> end;
+  };
+  // With `pinning` nothing is given back before the pool ends: that may wait for devices, which wait for their callers.
+  explicit StagingPool(MemoryRegistry& registry, Pinning pinning = {})
+      : registry_(registry), pinning_(std::move(pinning)) {}
   ~StagingPool();
 
   // Any thread. Errors: memory is short.
@@ -49,13 +59,17 @@ class StagingPool {
     uint64_t size_bytes;
   };
 
+  Result<void*> allocate(uint64_t size_bytes);
+  void free(void* data) noexcept;
   void put_back(void* data, uint64_t size_bytes) noexcept;
   Idle remove(size_t position);
 
   MemoryRegistry& registry_;
+  const Pinning pinning_;
   mutable std::mutex mutex_;
   std::vector<Idle> idle_;      // the longest unused first
   uint64_t idle_bytes_ = 0;
+  size_t made_ = 0;             // so far
 };
 
 }  // namespace tutti

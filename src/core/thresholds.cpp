@@ -10,7 +10,9 @@ namespace tutti {
 
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
-  return {.pull_min_bytes = pull_min_bytes(host.inventory.costs),
+  const Costs& costs = host.inventory.costs;
+  return {.pull_min_bytes = pull_min_bytes(costs),
+          .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }

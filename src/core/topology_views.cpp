@@ -1,14 +1,18 @@
 // The C entry points that show this host and topologies without a communicator.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
 #include "base/config.h"
 #include "core/give_text.h"
 #include "base/guard.h"
 #include "core/report.h"
+#include "core/topology_query.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "discovery/live_system.h"
 #include "discovery/machine.h"
 #include "discovery/text_file.h"
-#include "discovery/topology_source.h"
 #include "topology/topology.h"
 
 namespace tutti {
@@ -19,9 +23,15 @@ Status inventory_text(tutti_format_t format, char** text) {
   return give_text(TUTTI_TRY(discover_host(config)), format, text);
 }
 
-Status topology_text(const char* file, int nranks, tutti_format_t format, char** text) {
+Status topology_text(const tutti_topology_query_t* given, tutti_format_t format, char** text) {
+  if (given == nullptr || given->struct_size < offsetof(tutti_topology_query_t, nranks) + sizeof(given->nranks)) {
+    return error(Code::kInvalidArgument, "tutti_topology_query_text: the query is NULL or its struct_size is not set");
+  }
+  tutti_topology_query_t query{};
+  std::memcpy(&query, given, std::min(given->struct_size, sizeof query));
   Config config = TUTTI_TRY(Config::from_environment());
-  return give_text(TUTTI_TRY(topology_for(config, file == nullptr ? "" : file, nranks)), format, text);
+  TopologyQuery asked = TUTTI_TRY(topology_query(query.topology_file, query.nranks, query.hosts, query.place));
+  return give_text(TUTTI_TRY(topology_for(config, asked)), format, text);
 }
 
 Status capture(const char* path) {
@@ -55,7 +65,15 @@ tutti_status_t tutti_inventory_text(tutti_format_t format, char** text) {
 }
 
 tutti_status_t tutti_topology_text(const char* topology_file, int nranks, tutti_format_t format, char** text) {
-  return report(guarded([&] { return topology_text(topology_file, nranks, format, text); }));
+  tutti_topology_query_t query{};
+  query.struct_size = sizeof query;
+  query.topology_file = topology_file;
+  query.nranks = nranks;
+  return tutti_topology_query_text(&query, format, text);
+}
+
+tutti_status_t tutti_topology_query_text(const tutti_topology_query_t* query, tutti_format_t format, char** text) {
+  return report(guarded([&] { return topology_text(query, format, text); }));
 }
 
 tutti_status_t tutti_topology_capture(const char* path) {

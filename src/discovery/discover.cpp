@@ -47,8 +47,9 @@ std::string text_of_file(int fd) {
   return text;
 }
 
+// Why there are none.
 std::string gpu_note(SystemView& system) {
-  return system.has_library("libcuda.so.1") ? "a CUDA driver is present; this version does not list GPUs"
+  return system.has_library("libcuda.so.1") ? "a CUDA driver is installed, but its kernel module lists none"
                                             : "no CUDA driver";
 }
 
@@ -77,7 +78,9 @@ Result<Inventory> discover(SystemView& system, const Inventory* known) {
   HwlocTopology topology = TUTTI_TRY(system.hwloc());
   discover_cpus(topology.get(), inventory);
   inventory.nics = discover_nics(system, TUTTI_TRY(system.interfaces()));
-  inventory.gpu_note = gpu_note(system);
+  discover_rdma(system, inventory.nics);
+  inventory.gpus = discover_gpus(system);
+  if (inventory.gpus.empty()) inventory.gpu_note = gpu_note(system);
   return inventory;
 }
 

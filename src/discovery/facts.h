@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "discovery/system_view.h"
@@ -17,6 +18,18 @@ namespace tutti {
 void discover_cpus(hwloc_topology_t topology, Inventory& inventory);
 
 std::vector<Nic> discover_nics(SystemView& system, const std::vector<Interface>& interfaces);
+
+// Adds to `nics` what they are to RDMA, and the ports of RDMA devices that are no interfaces.
+void discover_rdma(SystemView& system, std::vector<Nic>& nics);
+
+std::vector<Gpu> discover_gpus(SystemView& system);
+
+// The PCI functions on a path of sysfs such as "../../devices/pci0000:00/0000:00:03.0/0000:01:00.0/net/eth0", from the
+// device up, with the links between them. Empty: it is on no PCI bus.
+std::vector<PciHop> pci_path_on(SystemView& system, std::string_view path);
+
+// -1: unknown.
+int numa_node_of(SystemView& system, const std::string& pci_address);
 
 Limits discover_limits(SystemView& system, const ProcessFacts& process);
 

@@ -8,9 +8,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -72,6 +74,17 @@ std::optional<std::string> LiveSystem::read_link(const std::string& path) {
   ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
   if (size < 0) return std::nullopt;
   return std::string(target.data(), static_cast<size_t>(size));
+}
+
+std::vector<std::string> LiveSystem::list_folder(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(path, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    names.push_back(entry->path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::vector<std::string> LiveSystem::cgroup_mounts() {

@@ -9,6 +9,7 @@ class LiveSystem final : public SystemView {
  public:
   std::optional<std::string> read_file(const std::string& path) override;
   std::optional<std::string> read_link(const std::string& path) override;
+  std::vector<std::string> list_folder(const std::string& path) override;
   std::vector<std::string> cgroup_mounts() override;
   Result<HwlocTopology> hwloc() override;
   Result<std::vector<Interface>> interfaces() override;

@@ -20,6 +20,8 @@ class Recorder final : public SystemView {
   std::optional<std::string> read_link(const std::string& path) override {
     return kept(machine_.links, path, system_.read_link(path));
   }
+  // A recorded folder holds what was read in it.
+  std::vector<std::string> list_folder(const std::string& path) override { return system_.list_folder(path); }
   std::vector<std::string> cgroup_mounts() override { return machine_.cgroup_mounts = system_.cgroup_mounts(); }
   Result<HwlocTopology> hwloc() override {
     HwlocTopology topology = TUTTI_TRY(system_.hwloc());
@@ -54,6 +56,16 @@ class RecordedSystem final : public SystemView {
 
   std::optional<std::string> read_file(const std::string& path) override { return found(machine_.files, path); }
   std::optional<std::string> read_link(const std::string& path) override { return found(machine_.links, path); }
+  std::vector<std::string> list_folder(const std::string& path) override {
+    std::string below = path + "/";
+    std::vector<std::string> names;
+    for (auto file = machine_.files.lower_bound(below); file != machine_.files.end(); ++file) {
+      if (!file->first.starts_with(below)) break;
+      std::string name = file->first.substr(below.size(), file->first.find('/', below.size()) - below.size());
+      if (names.empty() || names.back() != name) names.push_back(std::move(name));
+    }
+    return names;
+  }
   std::vector<std::string> cgroup_mounts() override { return machine_.cgroup_mounts; }
   Result<HwlocTopology> hwloc() override {
     if (machine_.hwloc_xml.empty()) return load_hwloc_synthetic(machine_.hwloc_synthetic);

@@ -50,6 +50,8 @@ class SystemView {
   // not for data.
   virtual std::optional<std::string> read_file(const std::string& path) = 0;
   virtual std::optional<std::string> read_link(const std::string& path) = 0;
+  // What a folder of the kernel's holds, ascending; empty when it is absent or may not be read.
+  virtual std::vector<std::string> list_folder(const std::string& path) = 0;
   // The lines of /proc/self/mountinfo that are about control groups; the others are nobody's business.
   virtual std::vector<std::string> cgroup_mounts() = 0;
   // CPUs, caches and NUMA nodes, including those that this process may not use.

@@ -16,18 +16,18 @@ void ChannelRun::prepare(const Program& program) {
   size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
   temps_.resize(std::max(temps_.size(), temps));
   frames_.resize(std::max(frames_.size(), std::min(program.ops.size(), kMostFrames) + 1));
+  size_t actions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
+    actions += 2 + op.sources.count + op.destinations.count + size_t{3} * op.sends.count + op.releases.count;
     Frame& frame = frames_[std::min(i, frames_.size() - 1)];
     frame.sources.reserve(op.sources.count);
     frame.widths.reserve(op.sources.count);
     frame.destinations.reserve(op.destinations.count + op.sends.count);
     frame.deliveries.reserve(op.sends.count);
-    frame.arrivals.reserve(op.sources.count);
-    frame.to.reserve(op.sends.count);
-    frame.released.reserve(op.releases.count);
     most_sources_ = std::max<size_t>(most_sources_, op.sources.count);
   }
+  if (program.ops.size() <= kMostFrames) repeat_.reserve(actions, program.ops.size());
 }
 
 void ChannelRun::start(const Program& program, const Call& call, Peers& peers, int channel) {
@@ -42,10 +42,20 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
-  start_again();
+  repeats_ = false;
+  begin();
 }
 
 void ChannelRun::start_again() {
+  if (repeat_of_ != starts_) note_repeat();
+  repeats_ = !repeat_.empty();
+  if (!repeats_) return begin();
+  waiting_for_ = -1;
+  foreign_signature_ = 0;
+  repeat_.start();
+}
+
+void ChannelRun::begin() {
   waiting_for_ = -1;
   awaited_ = nullptr;
   foreign_signature_ = 0;
@@ -115,15 +125,14 @@ Result<Progress> ChannelRun::advance() {
   bool moved = false;
   Step step = Step::kDone;
   awaited_ = nullptr;
-  while (section_ < program_->sections.size()) {
+  if (repeats_) {
+    size_t before = repeat_.position();
+    step = walk_repeat();
+    moved = !repeats_ || repeat_.position() != before;
+  }
+  while (!repeats_ && section_ < program_->sections.size()) {
     Span ops = program_->sections[section_].ops;
     bool all_run = one_slice_ && rounds_ == 1;
-    if (all_run) {
-      uint32_t before = op_;
-      step = run_small(ops);
-      moved = moved || op_ != before;
-      if (step != Step::kDone) break;
-    }
     for (; op_ < ops.count; ++op_) {
       const Op& op = program_->ops[ops.first + op_];
       if (!all_run && !runs_in_round(op)) continue;
@@ -163,86 +172,6 @@ ChannelRun::Step ChannelRun::settle() {
   }
   waiting_for_ = -1;
   return Step::kDone;
-}
-
-ChannelRun::Step ChannelRun::run_small(Span ops) {
-  for (; op_ < ops.count && !computed_; ++op_) {
-    const Op& op = program_->ops[ops.first + op_];
-    Frame& frame = frame_of(op);
-    if (frame.stays_in != starts_ || !frame.is_small) return Step::kDone;
-    if (op.kind == OpKind::kWait) {
-      if (!wait_small(op, frame)) return Step::kDone;
-      continue;
-    }
-    if (!may_compute_small(frame)) return Step::kDone;
-    frame_ = &frame;
-    combine(op);
-    for (sent_ = 0; sent_ < frame.to.size(); ++sent_) {
-      Message message;
-      message.kind = MessageKind::kInline;
-      message.size_bytes = frame.value_bytes;
-      auto result = frame.to[sent_]->send(message, call_->signature, frame.value);
-      if (!result.ok()) return fail(std::move(result).status());
-      if (*result == PutResult::kFull) {
-        computed_ = true;  // run() sends the rest
-        return Step::kDone;
-      }
-    }
-    for (RecvStream* stream : frame.released) stream->release();
-  }
-  return Step::kDone;
-}
-
-// Takes the message if it is here, and what it was in the calls before.
-bool ChannelRun::wait_small(const Op& op, Frame& frame) {
-  RecvStream& stream = *frame.from;
-  stream.release();
-  if (!stream.ready()) return false;
-  const Line& line = stream.next_line();
-  Message message = decode(line);
-  bool is_as_before = line.words[1] == call_->signature && message.kind == MessageKind::kInline &&
-                      message.size_bytes == frame.size_bytes;
-  if (!is_as_before) return false;
-  auto* payload = reinterpret_cast<const std::byte*>(&line.words[3]);
-  if (frame.into != nullptr) std::memcpy(frame.into, payload, message.size_bytes);
-  stream.take(message.kind, payload, message.size_bytes, Lent::kNo);
-  if (op.release) stream.release();
-  return true;
-}
-
-// Finds where the arrivals lie now; false when one is not as it was, or there is no room to send.
-bool ChannelRun::may_compute_small(Frame& frame) const {
-  for (const SendStream* to : frame.to) {
-    if (!to->has_room()) return false;
-  }
-  for (const Frame::Arrival& arrival : frame.arrivals) {
-    const RecvStream& stream = *arrival.stream;
-    if (stream.size_bytes() != frame.piece_bytes || stream.in_lent_memory()) return false;
-    frame.sources[arrival.source] = stream.payload();
-  }
-  return true;
-}
-
-// What run_small() finds again of the frame of a kCompute.
-void ChannelRun::note_small(const Op& op) {
-  Frame& frame = *frame_;
-  auto is_inline = [](const Delivery& delivery) { return delivery.kind == MessageKind::kInline; };
-  bool moves_arrival = frame.has_arrivals && op.destinations.count == 0 && moves(op);  // value follows the source
-  frame.is_small = !moves_arrival && std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_inline);
-  frame.arrivals.clear();
-  frame.to.clear();
-  frame.released.clear();
-  if (!frame.is_small) return;
-  for (uint32_t i = 0; i < op.sources.count; ++i) {
-    const Operand& operand = program_->operands[op.sources.first + i];
-    if (operand.space == Space::kArrival) frame.arrivals.push_back({i, &peer(operand.index).recv_stream(channel_)});
-  }
-  for (uint32_t i = 0; i < op.sends.count; ++i) {
-    frame.to.push_back(&peer(program_->sends[op.sends.first + i].peer).send_stream(channel_));
-  }
-  for (uint32_t i = 0; i < op.releases.count; ++i) {
-    frame.released.push_back(&peer(program_->releases[op.releases.first + i]).recv_stream(channel_));
-  }
 }
 
 ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
@@ -287,8 +216,6 @@ ChannelRun::Step ChannelRun::admit(const Message& message, uint64_t signature, c
   frame_->chunk_bytes = message.chunk_bytes;
   bool stays = one_slice_ && !with_counts_ && frame_ != &frames_.back();
   frame_->stays_in = stays ? starts_ : 0;
-  frame_->is_small = message.kind == MessageKind::kInline;
-  frame_->from = &peer(op.peer).recv_stream(channel_);
   return Step::kDone;
 }
 

@@ -13,6 +13,7 @@
 #include "executor/call.h"
 #include "executor/combine_by_function.h"
 #include "executor/program.h"
+#include "executor/repeat.h"
 #include "kernels/kernels.h"
 
 namespace tutti {
@@ -27,6 +28,10 @@ class ChannelRun {
   // The same call once more: nothing that start() was given has changed but the signature.
   void start_again();
 
+  // Whether this call, or the one before, is a small one that was made before.
+  bool repeats() const { return repeats_; }
+  // With repeats(), after start_again(): true when the call is done. Else advance() goes on.
+  bool finish();
   // Goes as far as it can. kDone: the results are in the output, and no peer needs the caller's memory any more.
   Result<Progress> advance();
 
@@ -74,24 +79,17 @@ class ChannelRun {
     bool has_slots = false;                // some deliveries store into slots
     bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
-    // What run_small() needs, of a frame that stays and whose messages are all in lines.
-    struct Arrival {
-      size_t source = 0;                   // its place among the sources
-      const RecvStream* stream = nullptr;
-    };
-    bool is_small = false;
-    std::vector<Arrival> arrivals;
-    std::vector<SendStream*> to;           // one for each delivery
-    std::vector<RecvStream*> released;
-    RecvStream* from = nullptr;            // kWait
   };
 
-  // Runs ops of a small call that is made again, up to the first one for which that is not all: run() looks at it then.
-  // kWaits: never.
-  Step run_small(Span ops);
-  bool wait_small(const Op& op, Frame& frame);
-  bool may_compute_small(Frame& frame) const;
-  void note_small(const Op& op);
+  void begin();
+  // What repeat_ has to do, from the frames of the call before; nothing where it was not small.
+  void note_repeat();
+  bool note_wait(const Op& op);
+  bool note_compute(const Op& op);
+  Step walk_repeat();
+  void await_peer_of_repeat();
+  // The walk goes on with this op.
+  void go_to(uint32_t op);
   Step run(const Op& op, uint64_t slice) {
     return op.kind == OpKind::kWait ? run_wait(op, slice) : run_compute(op, slice);
   }
@@ -126,6 +124,7 @@ class ChannelRun {
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   void combine(const Op& op);
   void reduce_sources(const Op& op);
+  ReduceArgs reduction(const Op& op) const;
   bool multiplies_first() const { return call_->op == kPreMulSum; }
   const std::byte* multiplied(const std::byte* from, uint64_t size_bytes);
   template <typename Visit>
@@ -185,6 +184,9 @@ class ChannelRun {
   uint32_t sent_ = 0;                      // sends of it that are done
   Frame* frame_ = nullptr;                 // of the current op
   uint64_t starts_ = 0;                    // how often start() was called
+  Repeat repeat_;
+  uint64_t repeat_of_ = 0;                 // the start() that it is of; 0: none
+  bool repeats_ = false;                   // this call goes by it
   size_t most_sources_ = 0;                // of any kCompute
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 

@@ -36,7 +36,6 @@ ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
   if (gathered != Step::kDone) return gathered;
   choose_deliveries(op, slice);
   frame_->stays_in = will_stay(op) ? starts_ : 0;
-  if (frame_->stays_in != 0) note_small(op);
   return Step::kDone;
 }
 
@@ -296,22 +295,25 @@ void ChannelRun::combine(const Op& op) {
 
 void ChannelRun::reduce_sources(const Op& op) {
   const Frame& frame = *frame_;
-  // Sizes of types are powers of two, and a division would take as long as a small reduction.
-  uint64_t count = frame.piece_bytes >> std::countr_zero(size_of(call_->datatype));
+  ReduceArgs args = reduction(op);
   if (call_->own_op != nullptr && call_->own_op->function != nullptr) {
-    return by_function_.combine(*call_->own_op, call_->datatype, frame.sources, frame.destinations, count);
+    return by_function_.combine(*call_->own_op, call_->datatype, frame.sources, frame.destinations, args.count);
   }
-  bool divides = op.finish && call_->op == TUTTI_AVG;
-  ReduceArgs args = {.datatype = call_->datatype,
-                     .op = multiplies_first() ? TUTTI_SUM : call_->op,
-                     .sources = frame.sources,
-                     .destinations = frame.destinations,
-                     .count = count,
-                     .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
-                     .store = streams_past_caches(op) ? Store::kStreaming : Store::kCached};
   const std::vector<Width>& widths = frame.widths;
   bool any_wide = frame.width == Width::kWide || std::find(widths.begin(), widths.end(), Width::kWide) != widths.end();
   any_wide ? reduce_partial(args, widths, frame.width) : reduce(args);
+}
+
+ReduceArgs ChannelRun::reduction(const Op& op) const {
+  bool divides = op.finish && call_->op == TUTTI_AVG;
+  return {.datatype = call_->datatype,
+          .op = multiplies_first() ? TUTTI_SUM : call_->op,
+          .sources = frame_->sources,
+          .destinations = frame_->destinations,
+          // Sizes of types are powers of two, and a division would take as long as a small reduction.
+          .count = frame_->piece_bytes >> std::countr_zero(size_of(call_->datatype)),
+          .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
+          .store = streams_past_caches(op) ? Store::kStreaming : Store::kCached};
 }
 
 // Results of large calls that no later step reads.

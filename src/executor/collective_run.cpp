@@ -48,8 +48,20 @@ void CollectiveRun::start_again() {
   alone_ = false;
   for (size_t i = 0; i < active_; ++i) {
     channels_[i].start_again();
-    states_[i] = {};
+    states_[i].done = false;
+    if (!states_[i].failure.ok()) states_[i].failure = {};
   }
+}
+
+bool CollectiveRun::finish(bool watches) {
+  ChannelRun& channel = channels_[0];
+  bool is_done = channel.finish();
+  if (!is_done && watches) {
+    watch_while([&] { return channel.still_waits(); });
+    is_done = channel.finish();
+  }
+  states_[0].done = is_done;
+  return is_done;
 }
 
 // A function of the program is not asked to serve several threads at once.

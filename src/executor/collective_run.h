@@ -55,6 +55,11 @@ class CollectiveRun {
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
   // The same call once more: nothing that start() was given has changed but the signature.
   void start_again();
+  // Whether the last call was a small one that was made before; start_again() and finish() then make it once more.
+  bool repeats() const { return active_ == 1 && polled_.empty() && channels_[0].repeats(); }
+  // True when the call is done, as in most cases. Else advance() goes on. `watches`: it may wait for less than a
+  // microsecond.
+  bool finish(bool watches);
   Result<Progress> advance(Patience patience = Patience::kNone);
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
   bool still_waits() const { return active_ == 1 && polled_.empty() && channels_[0].still_waits(); }

@@ -42,11 +42,16 @@ struct Message {
   uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
 };
 
+// Word 2.
+constexpr uint64_t kind_and_size(MessageKind kind, uint64_t size_bytes) {
+  return static_cast<uint64_t>(kind) | size_bytes << 8;
+}
+
 inline Line encode(const Message& message, uint64_t number, uint64_t signature, const void* inline_payload) {
   Line line;
   line.words[0] = number;
   line.words[1] = signature;
-  line.words[2] = static_cast<uint64_t>(message.kind) | message.size_bytes << 8;
+  line.words[2] = kind_and_size(message.kind, message.size_bytes);
   if (message.kind == MessageKind::kInline) {
     std::memcpy(&line.words[3], inline_payload, message.size_bytes);
     return line;

@@ -1,6 +1,7 @@
 #include "executor/peer.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tutti {
 namespace {
@@ -90,9 +91,29 @@ void SendStream::give_back(uint64_t puts_completed) {
   filled_.erase(filled_.begin(), first_kept);
 }
 
+RemoteSlice SendStream::next_line() const {
+  return {&peer_.remote_arena_, lines_offset_ + (sent_ & (line_count_ - 1)) * sizeof(Line)};
+}
+
+Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const std::byte> payload) {
+  Line line;
+  line.words[0] = sent_ + 1;
+  line.words[1] = signature;
+  line.words[2] = kind_and_size(MessageKind::kInline, payload.size());
+  std::memcpy(&line.words[3], payload.data(), payload.size());
+  auto result = peer_.link_.signal(next_line(), line);
+  if (!result.ok() || *result == PutResult::kFull) return result;
+  if (peer_.needs_poll_) {
+    peer_.handed_ = true;
+    ++peer_.messages_;
+  }
+  ++sent_;
+  return result;
+}
+
 Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> payload) {
   MessageKind kind = kind_of(line);
-  RemoteSlice where{&peer_.remote_arena_, lines_offset_ + (sent_ & (line_count_ - 1)) * sizeof(Line)};
+  RemoteSlice where = next_line();
   bool by_put = kind == MessageKind::kSlot && !peer_.mapped();
   PutResult result;
   if (by_put) {
@@ -123,6 +144,8 @@ RecvStream::RecvStream(Peer& peer, int channel)
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       line_count_(peer.layout_.shape(channel).message_lines()),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)),
+      most_slots_owed_(static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count)))),
+      most_lines_owed_(static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)))),
       may_wait_(channel != peer.layout_.direct_channel()) {}
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
@@ -138,8 +161,7 @@ void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_
 void RecvStream::release_held() {
   released_ = taken_;
   if (in_slot_) ++slots_owed_;
-  bool batch_full = slots_owed_ >= static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count))) ||
-                    released_ - told_ >= static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)));
+  bool batch_full = slots_owed_ >= most_slots_owed_ || released_ - told_ >= most_lines_owed_;
   due_ = due_ || lent_ != Lent::kNo || batch_full;
   tell();
 }

@@ -53,6 +53,8 @@ class SendStream {
   Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload) {
     return send(encode(message, sent_ + 1, signature, payload), {payload, message.size_bytes});
   }
+  // The same of kInline.
+  Result<PutResult> send_inline(uint64_t signature, std::span<const std::byte> payload);
 
  private:
   friend class Peer;
@@ -63,6 +65,7 @@ class SendStream {
   };
 
   Result<PutResult> send(const Line& line, std::span<const std::byte> payload);
+  RemoteSlice next_line() const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
@@ -120,6 +123,9 @@ class RecvStream {
   const Line* const lines_;
   const uint64_t line_count_;
   const uint64_t freed_offset_;  // in the peer's arena
+  // The sender is told of so many released slots, or messages, at the latest.
+  const uint32_t most_slots_owed_;
+  const uint64_t most_lines_owed_;
   uint64_t taken_ = 0;
   const bool may_wait_;          // of a collective: whoever sends this rank something also gets something soon
   uint64_t sent_at_tell_ = 0;    // what this rank had sent the peer when it told last

@@ -39,6 +39,7 @@ class Digest {
     add(shape.slice_bytes);
     add(static_cast<uint64_t>(shape.by_reference));
     add(static_cast<uint64_t>(shape.deliver_directly));
+    if (shape.group != 0) add_signed(shape.group);
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }
   uint64_t value() const { return hash_; }

@@ -198,6 +198,8 @@ Status check_shape(const PlanShape& shape) {
   if (!in_range(shape.root, has_root(shape.collective) ? 0 : -1, shape.nranks - 1)) return wrong("root", shape.root);
   if (!in_range(shape.channels, 1, kMaxPlanChannels)) return wrong("channels", shape.channels);
   if (!in_range(shape.chunks, 1, kMaxPlanChunks)) return wrong("chunks", shape.chunks);
+  bool divides = shape.group >= 0 && (shape.group == 0 || shape.nranks % shape.group == 0);
+  if (!divides) return wrong("group", shape.group);
   int chunks = chunks_of(shape.collective, shape.nranks);
   if (chunks > 0 && shape.chunks != chunks) {
     return error(Code::kInvalidArgument, "the plan's chunks are {}; {} of {} ranks has {}", shape.chunks,

@@ -15,6 +15,11 @@ constexpr uint64_t kMessageNs = 60;
 // From when a message is there until its receiver, which waits for it, has gone on.
 constexpr uint64_t kHopNs = 180;
 constexpr uint64_t kLineBytes = 64;
+// Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
+constexpr uint64_t kLaunchNs = 4000;
+constexpr uint64_t kGpuMessageNs = 100;
+// What is staged waits for a copy between a GPU and its host.
+constexpr uint64_t kStagingNs = 8000;
 
 uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
   unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
@@ -74,8 +79,17 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers));
+  if (topology_.has_gpu_ranks()) {
+    wires_.emplace(topology_);
+    gpu_ns_.resize(topology_.ranks.size());
+  }
   add_own_blocks(inputs.request);
-  if (topology_.nranks() == 1) rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
+  if (topology_.nranks() != 1) return;
+  if (is_on_gpu(0)) {
+    wires_->touch(0, saturating_mul(2, bytes));
+  } else {
+    rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
+  }
 }
 
 Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers) const {
@@ -123,6 +137,10 @@ void Work::add_own_blocks(const Request& request) {
   uint64_t blocks = collective == TUTTI_BROADCAST ? 1 : topology_.nranks();
   for (int rank = 0; rank < topology_.nranks(); ++rank) {
     if (of_root && rank != request.root) continue;
+    if (is_on_gpu(rank)) {
+      wires_->touch(rank, saturating_mul(2, ceil_div(request.size_bytes(), blocks)));
+      continue;
+    }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
     rank_ns_[rank] = saturating_add(rank_ns_[rank], collective == TUTTI_ALL_TO_ALL ? copy_ns : copy_ns / 2);
   }
@@ -149,12 +167,14 @@ void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   if (times <= 0) return;
-  TopologyLink link = topology_.link(from, to);
+  TopologyLink link = wires_ ? wires_->link(from, to) : topology_.link(from, to);
   Host& sender = host_of(from);
   Host& receiver = host_of(to);
   uint64_t total_bytes = saturating_mul(bytes, times);
   if (payload == Payload::kPartial) total_bytes = saturating_mul(total_bytes, growth_);
   uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
+  if (is_between_gpus(link.kind)) return send_between_gpus(from, to, messages, total_bytes, payload, link);
+  if (wires_) wires_->send(from, to, total_bytes);  // to and from the host's memory
   uint64_t sender_ns = saturating_mul(messages, kMessageNs);
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
@@ -181,10 +201,26 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   // After its line the first of a payload's come from the other core too, before any is fetched ahead.
   uint64_t ways = link.mapped && bytes > kLineBytes ? 3 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
+  latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
   hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kHopNs), turn_ns));
 }
 
+// A kernel stores into the receiver's memory, or loads from the sender's what it combines. Its threads wait for
+// different messages at a time, and channels have their own.
+void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
+                             const TopologyLink& link) {
+  wires_->send(from, to, bytes);
+  if (payload == Payload::kDelivered) wires_->touch(from, bytes);
+  if (payload != Payload::kCopied) wires_->touch(to, bytes);  // else the reduction loads it, and counts it
+  uint64_t steps_ns = saturating_mul(messages, kGpuMessageNs) / static_cast<uint64_t>(shape_.channels);
+  for (int rank : {from, to}) gpu_ns_[rank] = saturating_add(gpu_ns_[rank], steps_ns);
+  uint64_t slice_ns = ns_for(bytes / messages, link.bytes_per_s.value);
+  message_ns_ = std::max(message_ns_, saturating_add(slice_ns, 2 * kGpuMessageNs));
+  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kHopNs));
+}
+
 void Work::reduce(int rank, int sources, uint64_t bytes) {
+  if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(bytes, static_cast<uint64_t>(sources) + 1));
   // The calibrated reduction reads two and writes one. All but this rank's own contribution come from other cores.
   const Host& host = host_of(rank);
   uint64_t one_ns = ns_for(bytes, host.reduce_bytes_per_s) / 3;
@@ -209,8 +245,10 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
     busiest_ns = std::max(busiest_ns, host_ns[h] / hosts_[h].cpus);
     network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
   }
-  uint64_t latency_ns = saturating_mul(hops, hop_ns_);
-  uint64_t steady_ns = std::max(busiest_ns, network_ns);
+  for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);
+  WireLoad::Busiest wire = wires_ ? wires_->busiest() : WireLoad::Busiest();
+  uint64_t latency_ns = saturating_add(saturating_mul(hops, hop_ns_), wires_ ? kLaunchNs : 0);
+  uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
   uint64_t fill_ns = saturating_mul(message_ns_, fill);
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
@@ -220,6 +258,8 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   };
   if (exposed_ns > steady_ns) {
     prediction.bound = fmt::format("{} % latency of {}", percent(exposed_ns), count_text(hops, "hop"));
+  } else if (wire.ns > std::max(busiest_ns, network_ns)) {
+    prediction.bound = fmt::format("{} % {}", percent(wire.ns), wire.wire);
   } else if (network_ns > busiest_ns) {
     prediction.bound = fmt::format("{} % network traffic", percent(network_ns));
   } else {

@@ -4,15 +4,18 @@
 // time = hops * latency + pipeline fill + the slowest of
 //   - each rank's own processor time (copies, reductions, per-message work),
 //   - each host's processor time, divided among its processors (ranks that share one take turns),
-//   - each host's network traffic.
+//   - each host's network traffic,
+//   - where ranks sit on GPUs: what each wire between these and each of their memories carries.
 // Integers throughout, so that every rank computes the same.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/planner.h"
+#include "planner/wire_load.h"
 
 namespace tutti {
 
@@ -65,6 +68,9 @@ class Work {
   static void deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
                       uint64_t& sender_ns, uint64_t& receiver_ns);
   void add_own_blocks(const Request& request);
+  void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
+                         const TopologyLink& link);
+  bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
@@ -74,6 +80,9 @@ class Work {
   const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
+  // Of topologies with ranks on GPUs.
+  std::optional<WireLoad> wires_;
+  std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
   uint64_t hop_ns_ = 0;      // the slowest link's
   uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
 };

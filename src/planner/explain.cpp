@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/text.h"
+#include "planner/wire_load.h"
+#include "topology/tree.h"
 #include "topology/units.h"
 
 namespace tutti {
@@ -15,6 +17,25 @@ constexpr std::string_view kAlone = "one rank has nobody to exchange with; --ran
 uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
   unsigned __int128 rate = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, ns);
   return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
+}
+
+// What predictions for ranks on GPUs count on; none for others.
+std::vector<std::string> assumptions_of(const Topology& topology) {
+  std::vector<std::string> assumptions;
+  if (!topology.has_gpu_ranks()) return assumptions;
+  bool by_gpu = false, by_rdma = false;
+  for (const LinkClass& each : link_classes(topology)) {
+    by_rdma = by_rdma || each.link.kind == LinkKind::kRdma;
+    by_gpu = by_gpu || (is_between_gpus(each.link.kind) && each.link.kind != LinkKind::kRdma);
+  }
+  if (by_gpu) {
+    assumptions.emplace_back(
+        "kernels reach the memory of all GPUs of a host; this version stages what is on devices through the host");
+  }
+  if (by_rdma) {
+    assumptions.emplace_back("network devices reach the memory of GPUs; this version stages it through the host");
+  }
+  return assumptions;
 }
 
 // What is asked for, as far as the collective has it.
@@ -87,6 +108,10 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   text += fmt::format("  predicted  {}\n", predicted_text(request, choice.predicted_ns, class_bytes));
   text += fmt::format("  shape      {}\n", shape_text(shape));
   text += fmt::format("  why        {}\n", choice.reason);
+  if (topology.has_gpu_ranks()) {
+    for (const LinkClass& each : link_classes(topology)) text += fmt::format("  link       {}\n", link_text(each));
+  }
+  for (const std::string& each : assumptions_of(topology)) text += fmt::format("  assumed    {}\n", each);
   if (options.candidates) text += candidates_text(request.collective, choice, class_bytes);
   if (options.steps) text += steps_text(choice.plan);
   return text;
@@ -120,6 +145,7 @@ std::string to_json(const Topology& topology, const Request& request, const Choi
                {"reason", alone ? std::string(kAlone) : choice.reason},
                {"candidates", std::move(candidates)},
                {"plan", alone ? Json() : Json::parse(to_json(choice.plan, options.steps))}};
+  if (auto assumptions = assumptions_of(topology); !assumptions.empty()) json["assumptions"] = assumptions;
   return json.dump(2) + "\n";
 }
 

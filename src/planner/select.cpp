@@ -15,7 +15,7 @@ namespace {
 // copies when the callers' memory happens to be mapped, which a Plan must not depend on.
 constexpr std::array kAlgorithms = {
     &kAllReduceDirectTwoShot, &kAllReduceDirectOneShot, &kAllReduceRecursiveDoubling, &kAllReduceDoubleBinaryTree,
-    &kAllReduceBinomialTree, &kAllReduceRing,
+    &kAllReduceBinomialTree, &kAllReduceHierarchical, &kAllReduceRing,
     &kReduceDirectTwoShot, &kReduceDirect, &kReduceBinomialTree, &kReduceChain,
     &kBroadcastDirect, &kBroadcastBinomialTree, &kBroadcastChain,
     &kAllGatherDirect, &kAllGatherBruck, &kAllGatherRing,

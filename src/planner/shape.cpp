@@ -21,13 +21,17 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
   return std::clamp<uint64_t>(ceil_div(wanted, 64) * 64, 64, most);
 }
 
-// In a core's second-level cache the pieces of the two sides, the result and what is on its way have room.
+// In a core's second-level cache the pieces of the two sides, the result and what is on its way have room. Slices
+// between GPUs are in no processor's cache.
 uint64_t cached_slice_bytes(const Topology& topology) {
   constexpr uint64_t kLeast = 64 * 1024;
   constexpr uint64_t kMost = 256 * 1024;
   constexpr uint64_t kPieces = 8;
   uint64_t least = kMost;
   for (const TopologyHost& host : topology.hosts) {
+    bool all_on_gpus = std::all_of(host.ranks.begin(), host.ranks.end(),
+                                   [&](int rank) { return topology.ranks[rank].gpu >= 0; });
+    if (all_on_gpus) continue;
     least = std::min(least, std::max(kLeast, cache_bytes_per_cpu(host.inventory) / kPieces / 64 * 64));
   }
   return least;

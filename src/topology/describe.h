@@ -9,6 +9,7 @@
 
 #include "topology/cpu_list.h"
 #include "topology/inventory.h"
+#include "topology/wires.h"
 
 namespace tutti {
 
@@ -47,9 +48,40 @@ void describe(V& v, T& node) {
 template <typename V, Is<Cache> T>
 void describe(V& v, T& cache) {
   v.number("level", cache.level, 1, 9);
+  if constexpr (V::kReads) {
+    if (!v.has("level")) v.refuse("level", "must be there: a cache is known by its level, from 1 to 9");
+  }
   v.number("size_bytes", cache.size_bytes, 0, kAnyNumber);
   v.number("instances", cache.instances, 0, kMaxCpus);
   v.number("cpus_sharing", cache.cpus_sharing, 0, kMaxCpus);
+}
+
+// Facts that a host may well not have are written only where it has them.
+template <typename V>
+constexpr bool may_have(bool is_there) {
+  return V::kReads || is_there;
+}
+
+template <typename V, Is<PciHop> T>
+void describe(V& v, T& hop) {
+  v.text("address", hop.address);
+  if (may_have<V>(hop.generation != 0)) v.number("generation", hop.generation, 0, kLatestPcieGeneration);
+  if (may_have<V>(hop.lanes != 0)) v.number("lanes", hop.lanes, 0, kMostPcieLanes);
+  if (may_have<V>(hop.bytes_per_s.value != 0)) v.figure("bytes_per_s", hop.bytes_per_s);
+  if constexpr (V::kReads) {
+    if (!v.has("bytes_per_s")) hop.bytes_per_s = pcie_bytes_per_s(hop.generation, hop.lanes);
+  }
+}
+
+template <typename V, Is<NvLink> T>
+void describe(V& v, T& nvlink) {
+  v.text("peer", nvlink.peer);
+  v.flag("to_switch", nvlink.to_switch);
+  v.number("links", nvlink.links, 1, kMostNvLinks);
+  v.figure("bytes_per_s", nvlink.bytes_per_s);
+  if constexpr (V::kReads) {
+    if (!v.has("bytes_per_s")) v.refuse("bytes_per_s", "must be there: what one of the links carries in one direction");
+  }
 }
 
 template <typename V, Is<Nic> T>
@@ -62,6 +94,8 @@ void describe(V& v, T& nic) {
   v.number("numa_node", nic.numa_node, -1, kMaxCpus);
   v.flag("up", nic.up);
   v.flag("loopback", nic.loopback);
+  if (may_have<V>(nic.rdma)) v.flag("rdma", nic.rdma);
+  if (may_have<V>(!nic.pci_path.empty())) v.list("pci_path", nic.pci_path);
 }
 
 template <typename V, Is<Gpu> T>
@@ -71,6 +105,10 @@ void describe(V& v, T& gpu) {
   v.text("pci_address", gpu.pci_address);
   v.number("numa_node", gpu.numa_node, -1, kMaxCpus);
   v.number("memory_bytes", gpu.memory_bytes, 0, kAnyNumber);
+  if (may_have<V>(gpu.compute_capability != 0)) v.number("compute_capability", gpu.compute_capability, 0, 10'000);
+  if (may_have<V>(gpu.memory_bytes_per_s.value != 0)) v.figure("memory_bytes_per_s", gpu.memory_bytes_per_s);
+  if (may_have<V>(!gpu.pci_path.empty())) v.list("pci_path", gpu.pci_path);
+  if (may_have<V>(!gpu.nvlinks.empty())) v.list("nvlinks", gpu.nvlinks);
 }
 
 template <typename V, Is<Limits> T>
@@ -114,6 +152,9 @@ void describe(V& v, T& inventory) {
   v.list("nics", inventory.nics);
   v.list("gpus", inventory.gpus);
   v.text("gpu_note", inventory.gpu_note);
+  if (may_have<V>(inventory.interconnect_bytes_per_s != Inventory().interconnect_bytes_per_s)) {
+    v.figure("interconnect_bytes_per_s", inventory.interconnect_bytes_per_s);
+  }
   v.object("limits", inventory.limits);
   v.object("costs", inventory.costs);
 }

@@ -61,6 +61,24 @@ struct Cpu {
   friend bool operator==(const Cpu&, const Cpu&) = default;
 };
 
+// A device or bridge on the way from a device to the processors, and the PCIe link above it, as it runs now.
+struct PciHop {
+  std::string address;  // "0000:19:00.0"
+  int generation = 0;   // of PCI Express; 0: unknown
+  int lanes = 0;        // 0: unknown
+  Figure bytes_per_s;   // payload in one direction; value 0: unknown
+  friend bool operator==(const PciHop&, const PciHop&) = default;
+};
+
+// The NVLinks of a GPU that lead to one place.
+struct NvLink {
+  std::string peer;        // PCI address of a GPU of this host or of a switch
+  bool to_switch = false;  // all switches of a host are one fabric, which joins all GPUs with links to any of them
+  int links = 1;
+  Figure bytes_per_s;      // of each, payload in one direction
+  friend bool operator==(const NvLink&, const NvLink&) = default;
+};
+
 struct Nic {
   std::string name;                    // "eth0"
   std::string pci_address;             // "" for virtual devices
@@ -70,6 +88,8 @@ struct Nic {
   int numa_node = -1;
   bool up = false;
   bool loopback = false;
+  bool rdma = false;             // reaches other hosts without the processors' help, whether or not it has addresses
+  std::vector<PciHop> pci_path;  // from the device up; empty: virtual or unknown
   friend bool operator==(const Nic&, const Nic&) = default;
 };
 
@@ -79,6 +99,10 @@ struct Gpu {
   std::string pci_address;
   int numa_node = -1;
   uint64_t memory_bytes = 0;
+  int compute_capability = 0;    // 90 for 9.0; 0: unknown
+  Figure memory_bytes_per_s;     // of its own memory, reads and writes together; value 0: unknown
+  std::vector<PciHop> pci_path;  // from the device up; empty: unknown
+  std::vector<NvLink> nvlinks;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -128,6 +152,8 @@ struct Inventory {
   std::vector<Nic> nics;
   std::vector<Gpu> gpus;
   std::string gpu_note;  // why gpus is empty: "no CUDA driver"
+  // What PCIe devices of two NUMA nodes exchange in one direction.
+  Figure interconnect_bytes_per_s{16'000'000'000};
   Limits limits;
   Costs costs;
   friend bool operator==(const Inventory&, const Inventory&) = default;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topology/gpu_path.h"
 #include "topology/topology.h"
 
 namespace tutti {
@@ -40,6 +41,39 @@ TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
   return link;
 }
 
+// Between ranks whose hosts both have an RDMA device. What the kernel does for TCP falls away; the wire stays.
+TopologyLink verbs_link(const TopologyHost& a, const TopologyHost& b) {
+  TopologyLink link{LinkKind::kVerbs, false, false, {3'000, Origin::kDefault},
+                    least(a.network_bytes_per_s, b.network_bytes_per_s)};
+  auto is_known = [](const Figure& figure) { return figure.origin >= Origin::kProbe; };
+  if (is_known(a.network_latency_ns) && is_known(b.network_latency_ns)) {
+    link.latency_ns = most(a.network_latency_ns, b.network_latency_ns);
+  }
+  return link;
+}
+
+TopologyLink gpu_link(const Inventory& host, int a, int b) {
+  GpuPath path = path_between(host, a, b);
+  return {path.kind, true, false, path.latency_ns, path.bytes_per_s};
+}
+
+// Between GPUs of two hosts that both have a network device for that.
+TopologyLink rdma_link(const TopologyHost& a, int gpu_a, const TopologyHost& b, int gpu_b) {
+  GpuPath out = path_to_network(a.inventory, gpu_a, false);
+  GpuPath in = path_to_network(b.inventory, gpu_b, true);
+  TopologyLink link{LinkKind::kRdma, false, false, most(out.latency_ns, in.latency_ns),
+                    least(out.bytes_per_s, in.bytes_per_s)};
+  // What somebody has measured or written is better than what the devices tell.
+  auto is_known = [](const Figure& figure) { return figure.origin >= Origin::kProbe; };
+  for (const TopologyHost* host : {&a, &b}) {
+    if (is_known(host->network_bytes_per_s)) link.bytes_per_s = least(link.bytes_per_s, host->network_bytes_per_s);
+  }
+  if (is_known(a.network_latency_ns) && is_known(b.network_latency_ns)) {
+    link.latency_ns = most(a.network_latency_ns, b.network_latency_ns);
+  }
+  return link;
+}
+
 }  // namespace
 
 bool Topology::same_process(int a, int b) const {
@@ -54,7 +88,15 @@ TopologyLink Topology::link(int a, int b) const {
   const TopologyHost& host = hosts[ranks[a].host];
   const Costs& costs = host.inventory.costs;
   if (a == b) return {LinkKind::kSelf, true, true, {0, costs.copy_bytes_per_s.origin}, costs.copy_bytes_per_s};
-  if (ranks[a].host != ranks[b].host || forced_transport == "tcp") return tcp_link(host, hosts[ranks[b].host]);
+  const TopologyHost& other = hosts[ranks[b].host];
+  bool by_gpu = forced_transport.empty() && ranks[a].gpu >= 0 && ranks[b].gpu >= 0;
+  if (by_gpu && &host == &other) return gpu_link(host.inventory, ranks[a].gpu, ranks[b].gpu);
+  if (by_gpu && nearest_nic(host.inventory, ranks[a].gpu) && nearest_nic(other.inventory, ranks[b].gpu)) {
+    return rdma_link(host, ranks[a].gpu, other, ranks[b].gpu);
+  }
+  bool by_verbs = forced_transport == "verbs" || (&host != &other && forced_transport.empty());
+  if (by_verbs && ranks[a].verbs && ranks[b].verbs) return verbs_link(host, other);
+  if (&host != &other || forced_transport == "tcp") return tcp_link(host, other);
 
   const HostIdentity& x = ranks[a].identity;
   const HostIdentity& y = ranks[b].identity;
@@ -84,6 +126,10 @@ bool Topology::oversubscribed() const {
   return std::any_of(hosts.begin(), hosts.end(), [](const TopologyHost& host) {
     return host.ranks.size() > host.inventory.cpu.usable();
   });
+}
+
+bool Topology::has_gpu_ranks() const {
+  return std::any_of(ranks.begin(), ranks.end(), [](const TopologyRank& rank) { return rank.gpu >= 0; });
 }
 
 }  // namespace tutti

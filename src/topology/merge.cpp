@@ -3,6 +3,8 @@
 #include <map>
 #include <tuple>
 
+#include "base/arithmetic.h"
+#include "base/check.h"
 #include "topology/check_topology.h"
 #include "topology/network.h"
 #include "topology/topology.h"
@@ -26,6 +28,7 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 // What the rank could not find out about itself is taken from its host.
 TopologyRank rank_of(const RankFacts& facts, int host, const Inventory& first) {
   TopologyRank rank{host, 0, facts.pid, facts.inventory.identity, facts.inventory.cpu.allowed_cpus};
+  rank.verbs = facts.verbs;
   if (rank.identity.pid_namespace == 0) rank.identity.pid_namespace = first.identity.pid_namespace;
   if (rank.identity.mount_namespace == 0) rank.identity.mount_namespace = first.identity.mount_namespace;
   if (rank.identity.user_namespace == 0) rank.identity.user_namespace = first.identity.user_namespace;
@@ -75,6 +78,16 @@ Status check_between_hosts(const Topology& topology) {
       place_of(topology, alone->ranks.front()), place_of(topology, other));
 }
 
+Status check_verbs(const Topology& topology) {
+  for (int rank = 0; rank < topology.nranks(); ++rank) {
+    if (topology.ranks[rank].verbs) continue;
+    return error(Code::kInvalidUsage,
+                 "transport \"verbs\" was asked for, but {} has no RDMA device that works; TUTTI_LOG=info says why",
+                 place_of(topology, rank));
+  }
+  return {};
+}
+
 Status check_one_process(const Topology& topology) {
   for (int rank = 1; rank < topology.nranks(); ++rank) {
     if (topology.same_process(0, rank)) continue;
@@ -90,10 +103,11 @@ Status check_one_process(const Topology& topology) {
 }  // namespace
 
 Status check_topology(const Topology& topology) {
-  constexpr std::array<std::string_view, 4> kTransports = {"", "shm", "tcp", "loopback"};
+  constexpr std::array<std::string_view, 5> kTransports = {"", "shm", "tcp", "verbs", "loopback"};
   if (topology.ranks.empty()) return error(Code::kInvalidArgument, "a topology needs at least one rank");
   if (std::find(kTransports.begin(), kTransports.end(), topology.forced_transport) == kTransports.end()) {
-    return error(Code::kInvalidArgument, "there is no transport \"{}\"; use \"shm\", \"tcp\", \"loopback\" or \"\"",
+    return error(Code::kInvalidArgument,
+                 "there is no transport \"{}\"; use \"shm\", \"tcp\", \"verbs\", \"loopback\" or \"\"",
                  topology.forced_transport);
   }
   for (const TopologyHost& host : topology.hosts) {
@@ -102,6 +116,7 @@ Status check_topology(const Topology& topology) {
     }
   }
   TUTTI_TRY(check_byte_order(topology));
+  if (topology.forced_transport == "verbs") TUTTI_TRY(check_verbs(topology));
   if (topology.hosts.size() > 1) return check_between_hosts(topology);
   if (topology.forced_transport == "loopback") return check_one_process(topology);
   return {};
@@ -135,14 +150,28 @@ Result<Topology> merge(std::span<const RankFacts> ranks, std::string_view forced
   return topology;
 }
 
-Topology single_host(const Inventory& inventory, int nranks) {
-  TUTTI_CHECK(nranks >= 1);
+Topology placed(const Inventory& inventory, const Placement& placement) {
+  TUTTI_CHECK(placement.hosts >= 1 && placement.nranks >= placement.hosts);
+  TUTTI_CHECK(!placement.on_gpus || !inventory.gpus.empty());
   Topology topology;
-  topology.hosts.push_back(host_of(inventory));
-  TopologyRank rank = rank_of({inventory, 0}, 0, inventory);
-  while (++rank.pid <= nranks) topology.ranks.push_back(rank);
+  for (int h = 0; h < placement.hosts; ++h) {
+    topology.hosts.push_back(host_of(inventory));
+    if (placement.hosts == 1) continue;
+    Inventory& named = topology.hosts.back().inventory;
+    named.hostname = fmt::format("{}-{}", inventory.hostname, h);
+    if (!named.identity.boot_id.empty()) named.identity.boot_id = fmt::format("{}-{}", inventory.identity.boot_id, h);
+  }
+  int ranks_per_host = ceil_div(placement.nranks, placement.hosts);
+  for (int i = 0; i < placement.nranks; ++i) {
+    int host = i / ranks_per_host, local = i % ranks_per_host;
+    TopologyRank rank = rank_of({topology.hosts[host].inventory, local + 1}, host, topology.hosts[host].inventory);
+    if (placement.on_gpus) rank.gpu = local % static_cast<int>(inventory.gpus.size());
+    topology.ranks.push_back(std::move(rank));
+  }
   number_local_ranks(topology);
   return topology;
 }
+
+Topology single_host(const Inventory& inventory, int nranks) { return placed(inventory, {.nranks = nranks}); }
 
 }  // namespace tutti

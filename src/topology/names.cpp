@@ -19,6 +19,14 @@ std::string_view name_of(LinkKind kind) {
     case LinkKind::kLoopback: return "loopback";
     case LinkKind::kShm: return "shm";
     case LinkKind::kTcp: return "tcp";
+    case LinkKind::kVerbs: return "verbs";
+    case LinkKind::kSameGpu: return "same gpu";
+    case LinkKind::kNvlink: return "nvlink";
+    case LinkKind::kNvswitch: return "nvswitch";
+    case LinkKind::kPcieSwitch: return "pcie switch";
+    case LinkKind::kHostBridge: return "host bridge";
+    case LinkKind::kSockets: return "sockets";
+    case LinkKind::kRdma: return "rdma";
   }
   return "?";
 }

@@ -7,12 +7,13 @@
 
 namespace tutti {
 
-// The interface that traffic to other hosts is expected to use: up, with an address, physical before virtual, then the
-// fastest, then the first. nullptr: none. Borrowed from `inventory`.
+// The interface that traffic to other hosts is expected to use: up, with an address (where addresses are known) or for
+// RDMA, physical before virtual, then the fastest, then the first. nullptr: none. Borrowed from `inventory`.
 const Nic* main_nic(const Inventory& inventory);
 
 Figure network_latency_ns(const Inventory& inventory);
 Figure network_bytes_per_s(const Inventory& inventory);
+Figure nic_bytes_per_s(const Nic& nic);
 
 bool is_big_endian(std::string_view architecture);
 

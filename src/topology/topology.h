@@ -18,6 +18,15 @@ enum class LinkKind : uint8_t {
   kLoopback,  // two ranks in one process
   kShm,       // two processes that can map each other's memory
   kTcp,
+  kVerbs,     // between two hosts, by RDMA devices of the ranks
+  // Between ranks that sit on GPUs; src/topology/gpu_path.h finds them.
+  kSameGpu,
+  kNvlink,      // directly
+  kNvswitch,
+  kPcieSwitch,  // one or more, below the processors
+  kHostBridge,  // through the processors of one NUMA node
+  kSockets,     // from NUMA node to NUMA node
+  kRdma,        // from GPU memory to another host's, by network devices near them
 };
 std::string_view name_of(LinkKind kind);
 
@@ -47,6 +56,8 @@ struct TopologyRank {
   int64_t pid = 0;        // in its own pid namespace
   HostIdentity identity;  // containers of one host may differ in pid, mount and user namespace
   std::vector<int> cpus;  // its affinity mask
+  int gpu = -1;           // index into its host's gpus; -1: its data is in the host's memory
+  bool verbs = false;     // it has opened an RDMA device
   friend bool operator==(const TopologyRank&, const TopologyRank&) = default;
 };
 
@@ -54,6 +65,7 @@ struct TopologyRank {
 struct RankFacts {
   Inventory inventory;
   int64_t pid = 0;
+  bool verbs = false;  // it has opened an RDMA device
   friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 
@@ -73,6 +85,9 @@ class Topology {
   // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
   int max_ranks_per_host() const;
   bool oversubscribed() const;
+  // Whether any rank sits on a GPU. Communicators of today have none: what they have on devices is staged through the
+  // host.
+  bool has_gpu_ranks() const;
   // 64-bit digest of to_json(): ranks compare it.
   uint64_t digest() const;
 
@@ -94,7 +109,15 @@ std::vector<LinkClass> link_classes(const Topology& topology);
 // link.
 Result<Topology> merge(std::span<const RankFacts> ranks, std::string_view forced_transport);
 
-// `nranks` (at least 1) processes on one host, for planning without ranks. Their pids are made up.
+// Ranks to plan for where there are none to ask.
+struct Placement {
+  int nranks = 1;        // of all hosts together, at least one on each: the first ones are on the first host
+  int hosts = 1;         // alike, with "-0", "-1" ... after their names where there are several
+  bool on_gpus = false;  // local rank i sits on GPU i; begins with the first again where there are fewer
+};
+// Their pids are made up. `on_gpus` asks for a host that has some.
+Topology placed(const Inventory& inventory, const Placement& placement);
+// `nranks` (at least 1) processes on one host, none of them on a GPU.
 Topology single_host(const Inventory& inventory, int nranks);
 
 // JSON, versioned, as for Inventory. The links are written too, for readers; they follow from the hosts' figures, so a

@@ -17,15 +17,23 @@ constexpr std::string_view kFormat = "tutti.topology";
 constexpr int kVersion = 1;
 constexpr int kMaxRanks = 1 << 20;
 
+constexpr std::array kKinds = {LinkKind::kSelf,     LinkKind::kLoopback,   LinkKind::kShm,        LinkKind::kTcp,
+                               LinkKind::kVerbs,    LinkKind::kSameGpu,    LinkKind::kNvlink,     LinkKind::kNvswitch,
+                               LinkKind::kPcieSwitch, LinkKind::kHostBridge, LinkKind::kSockets, LinkKind::kRdma};
+
+static std::string kind_names() {
+  std::string names;
+  for (LinkKind kind : kKinds) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name_of(kind));
+  return names;
+}
+
 template <typename V, Is<LinkClass> T>
 void describe(V& v, T& each) {
   std::string kind(name_of(each.link.kind));
   v.text("kind", kind);
   if constexpr (V::kReads) {
-    constexpr std::array kKinds = {LinkKind::kSelf, LinkKind::kLoopback, LinkKind::kShm, LinkKind::kTcp};
-    auto named =
-        std::find_if(kKinds.begin(), kKinds.end(), [&](LinkKind candidate) { return name_of(candidate) == kind; });
-    if (named == kKinds.end()) return v.refuse("kind", "must be one of \"self\", \"loopback\", \"shm\", \"tcp\"");
+    auto named = std::find_if(kKinds.begin(), kKinds.end(), [&](LinkKind each) { return name_of(each) == kind; });
+    if (named == kKinds.end()) return v.refuse("kind", fmt::format("must be one of {}", kind_names()));
     each.link.kind = *named;
   }
   v.flag("mapped", each.link.mapped);
@@ -52,6 +60,8 @@ struct RankEntry {
   uint64_t mount_namespace = 0;
   uint64_t user_namespace = 0;
   std::vector<int> cpus;  // empty: the host's
+  int gpu = -1;
+  bool verbs = false;
 };
 
 struct TopologyEntry {
@@ -76,6 +86,8 @@ void describe(V& v, T& rank) {
   if (V::kReads || rank.mount_namespace != 0) v.number("mount_namespace", rank.mount_namespace, 0, kAnyNumber);
   if (V::kReads || rank.user_namespace != 0) v.number("user_namespace", rank.user_namespace, 0, kAnyNumber);
   if (V::kReads || !rank.cpus.empty()) v.cpus("cpus", rank.cpus);
+  if (V::kReads || rank.gpu >= 0) v.number("gpu", rank.gpu, -1, kMaxRanks);
+  if (V::kReads || rank.verbs) v.flag("verbs", rank.verbs);
 }
 
 template <typename V, Is<TopologyEntry> T>
@@ -101,7 +113,7 @@ TopologyEntry entry_of(const Topology& topology) {
     entry.ranks.push_back({rank.host, rank.pid, difference(rank.identity.pid_namespace, host.pid_namespace),
                            difference(rank.identity.mount_namespace, host.mount_namespace),
                            difference(rank.identity.user_namespace, host.user_namespace),
-                           anywhere ? std::vector<int>() : rank.cpus});
+                           anywhere ? std::vector<int>() : rank.cpus, rank.gpu, rank.verbs});
   }
   return entry;
 }
@@ -114,7 +126,7 @@ TopologyHost host_of(HostEntry&& entry) {
 }
 
 TopologyRank rank_of(RankEntry&& entry, const Inventory& host) {
-  TopologyRank rank{entry.host, 0, entry.pid, host.identity, std::move(entry.cpus)};
+  TopologyRank rank{entry.host, 0, entry.pid, host.identity, std::move(entry.cpus), entry.gpu, entry.verbs};
   if (entry.pid_namespace != 0) rank.identity.pid_namespace = entry.pid_namespace;
   if (entry.mount_namespace != 0) rank.identity.mount_namespace = entry.mount_namespace;
   if (entry.user_namespace != 0) rank.identity.user_namespace = entry.user_namespace;
@@ -144,6 +156,11 @@ Result<Topology> parse_topology(std::string_view json) {
                     fmt::format("is {}, but the number of hosts is {}", rank.host, topology.hosts.size()));
     }
     const Inventory& host = topology.hosts[rank.host].inventory;
+    if (rank.gpu >= static_cast<int>(host.gpus.size())) {
+      size_t i = topology.ranks.size();
+      return refuse(ranks.items[i].member_or_self("gpu"), fmt::format("ranks[{}].gpu", i),
+                    fmt::format("is {}, but the number of GPUs of its host is {}", rank.gpu, host.gpus.size()));
+    }
     topology.ranks.push_back(rank_of(std::move(rank), host));
   }
   number_local_ranks(topology);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <limits>
 #include <string_view>
@@ -24,10 +25,12 @@ void render_children(const TreeNode& node, const std::string& indent, std::strin
   }
 }
 
+// What is not known is left out.
 std::string cpu_text(const Cpu& cpu) {
-  std::string text = fmt::format("cpu: {}, {}, {}, {}", cpu.model.empty() ? cpu.architecture : cpu.model,
-                                 count_text(cpu.packages, "package"), count_text(cpu.cores, "core"),
-                                 count_text(cpu.logical_cpus, "logical CPU"));
+  std::string text = fmt::format("cpu: {}", cpu.model.empty() ? cpu.architecture : cpu.model);
+  if (cpu.packages != 0) text += fmt::format(", {}", count_text(cpu.packages, "package"));
+  if (cpu.cores != 0) text += fmt::format(", {}", count_text(cpu.cores, "core"));
+  text += fmt::format(", {}", count_text(cpu.logical_cpus, "logical CPU"));
   if (!cpu.allowed_cpus.empty()) text += fmt::format(", allowed {}", format_cpu_list(cpu.allowed_cpus));
   return text;
 }
@@ -40,6 +43,7 @@ std::string cache_text(const Cache& cache) {
 
 std::string nic_text(const Nic& nic) {
   std::string text = fmt::format("nic {}: {}", nic.name, nic.up ? "up" : "down");
+  if (nic.rdma) text += ", rdma";
   if (nic.loopback) text += ", loopback";
   if (nic.speed_mbps != 0) {
     text += fmt::format(", {:g} Gbit/s", static_cast<double>(nic.speed_mbps) / 1000);
@@ -52,8 +56,59 @@ std::string nic_text(const Nic& nic) {
   return nic.addresses.empty() ? text : text + fmt::format(", {}", fmt::join(nic.addresses, " "));
 }
 
-std::string gpu_text(const Gpu& gpu) {
-  return fmt::format("gpu {}: {}, {}, pci {}", gpu.uuid, gpu.model, bytes_text(gpu.memory_bytes), gpu.pci_address);
+std::string gpu_text(const Gpu& gpu, size_t index) {
+  std::string text = fmt::format("gpu {}: {}", index, gpu.model);
+  if (!gpu.uuid.empty()) text += fmt::format(", {}", gpu.uuid);
+  if (gpu.compute_capability > 0) {
+    text += fmt::format(", compute capability {}.{}", gpu.compute_capability / 10, gpu.compute_capability % 10);
+  }
+  if (gpu.memory_bytes > 0) text += fmt::format(", {}", bytes_text(gpu.memory_bytes));
+  if (gpu.memory_bytes_per_s.value > 0) text += fmt::format(", memory {}", rate_text(gpu.memory_bytes_per_s));
+  text += fmt::format(", pci {}", gpu.pci_address);
+  return gpu.numa_node < 0 ? text : text + fmt::format(", numa {}", gpu.numa_node);
+}
+
+// The links towards the processors, and where they come together with those of other devices.
+std::string pci_text(const std::vector<PciHop>& path) {
+  std::string text = "PCIe:";
+  for (const PciHop& hop : path) {
+    if (&hop != &path.front()) text += fmt::format(" <- {}", hop.address);
+    if (hop.generation != 0 && hop.lanes != 0) text += fmt::format(" gen {} x{}", hop.generation, hop.lanes);
+    if (hop.bytes_per_s.value != 0) text += fmt::format(" {}", rate_text(hop.bytes_per_s));
+  }
+  return text;
+}
+
+// All that lead to switches together: which of them carries what is not known.
+void add_nvlinks(TreeNode& node, const Inventory& inventory, const Gpu& gpu) {
+  int to_switches = 0;
+  const NvLink* of_switch = nullptr;
+  for (const NvLink& nvlink : gpu.nvlinks) {
+    if (nvlink.to_switch) {
+      to_switches += nvlink.links;
+      of_switch = &nvlink;
+      continue;
+    }
+    auto peer = std::find_if(inventory.gpus.begin(), inventory.gpus.end(),
+                             [&](const Gpu& each) { return each.pci_address == nvlink.peer; });
+    bool is_known = peer != inventory.gpus.end();
+    std::string name = is_known ? fmt::format("gpu {}", peer - inventory.gpus.begin()) : nvlink.peer;
+    node.add(fmt::format("NVLink to {}: {} x {}", name, nvlink.links, rate_text(nvlink.bytes_per_s)));
+  }
+  if (of_switch != nullptr) {
+    node.add(fmt::format("NVLink to switches: {} x {}", to_switches, rate_text(of_switch->bytes_per_s)));
+  }
+}
+
+void add_gpus(TreeNode& host, const Inventory& inventory) {
+  for (size_t i = 0; i < inventory.gpus.size(); ++i) {
+    const Gpu& gpu = inventory.gpus[i];
+    TreeNode& node = host.add(gpu_text(gpu, i));
+    if (!gpu.pci_path.empty()) node.add(pci_text(gpu.pci_path));
+    add_nvlinks(node, inventory, gpu);
+  }
+  if (inventory.gpus.empty())
+    host.add(fmt::format("gpus: none{}", inventory.gpu_note.empty() ? "" : ", " + inventory.gpu_note));
 }
 
 std::string limit_text(uint64_t value, std::string text) {
@@ -128,19 +183,23 @@ std::string time_text(const Figure& figure) {
 }
 
 TreeNode tree_of(const Inventory& inventory) {
-  TreeNode host{fmt::format("host {}: Linux {}, {}", inventory.hostname, inventory.kernel, inventory.cpu.architecture),
-                {}};
+  std::string system = inventory.kernel.empty() ? "" : fmt::format("Linux {}, ", inventory.kernel);
+  TreeNode host{fmt::format("host {}: {}{}", inventory.hostname, system, inventory.cpu.architecture), {}};
   TreeNode& cpu = host.add(cpu_text(inventory.cpu));
   for (const Cache& cache : inventory.caches) cpu.add(cache_text(cache));
   for (const NumaNode& node : inventory.numa_nodes) {
-    host.add(fmt::format("numa {}: {}, CPUs {}", node.id, bytes_text(node.memory_bytes), format_cpu_list(node.cpus)));
+    std::string memory = node.memory_bytes == 0 ? "" : bytes_text(node.memory_bytes) + ", ";
+    host.add(fmt::format("numa {}: {}CPUs {}", node.id, memory, format_cpu_list(node.cpus)));
   }
-  host.add(memory_text(inventory.limits));
-  host.add(limits_text(inventory.limits));
-  for (const Nic& nic : inventory.nics) host.add(nic_text(nic));
-  for (const Gpu& gpu : inventory.gpus) host.add(gpu_text(gpu));
-  if (inventory.gpus.empty())
-    host.add(fmt::format("gpus: none{}", inventory.gpu_note.empty() ? "" : ", " + inventory.gpu_note));
+  if (inventory.limits != Limits()) {
+    host.add(memory_text(inventory.limits));
+    host.add(limits_text(inventory.limits));
+  }
+  for (const Nic& nic : inventory.nics) {
+    TreeNode& node = host.add(nic_text(nic));
+    if (!nic.pci_path.empty() && nic.pci_path.front().bytes_per_s.value != 0) node.add(pci_text(nic.pci_path));
+  }
+  add_gpus(host, inventory);
   add_costs(host, inventory.costs);
   return host;
 }

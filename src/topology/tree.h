@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "topology/inventory.h"
+#include "topology/topology.h"
 
 namespace tutti {
 
@@ -25,5 +25,8 @@ TreeNode tree_of(const Inventory& inventory);
 // "11.2 GB/s (probe)", "80 ns (default)".
 std::string rate_text(const Figure& figure);
 std::string time_text(const Figure& figure);
+
+// "shm: 11.2 GB/s (probe), one way 80 ns (probe), memory mapped; 6 pairs like ranks 0 and 1"
+std::string link_text(const LinkClass& each);
 
 }  // namespace tutti

@@ -14,6 +14,7 @@ constexpr size_t kRanksListedSingly = 16;
 std::string rank_text(const TopologyRank& rank, int number, const TopologyHost& host) {
   std::string text = fmt::format("rank {}: local rank {}, pid {}", number, rank.local_rank, rank.pid);
   if (rank.cpus != host.inventory.cpu.allowed_cpus) text += fmt::format(", CPUs {}", format_cpu_list(rank.cpus));
+  if (rank.gpu >= 0) text += fmt::format(", on gpu {}", rank.gpu);
   if (rank.identity != host.inventory.identity) text += ", in namespaces of its own";
   return text;
 }
@@ -21,7 +22,7 @@ std::string rank_text(const TopologyRank& rank, int number, const TopologyHost& 
 void add_ranks(TreeNode& node, const Topology& topology, const TopologyHost& host) {
   auto plain = [&](int rank) {
     const TopologyRank& facts = topology.ranks[rank];
-    return facts.cpus == host.inventory.cpu.allowed_cpus && facts.identity == host.inventory.identity;
+    return facts.gpu < 0 && facts.cpus == host.inventory.cpu.allowed_cpus && facts.identity == host.inventory.identity;
   };
   std::vector<int> together;
   std::vector<int> single;
@@ -30,6 +31,8 @@ void add_ranks(TreeNode& node, const Topology& topology, const TopologyHost& hos
   if (!together.empty()) node.add(fmt::format("ranks {}: {} processes", format_cpu_list(together), together.size()));
   for (int rank : single) node.add(rank_text(topology.ranks[rank], rank, host));
 }
+
+}  // namespace
 
 std::string link_text(const LinkClass& each) {
   const TopologyLink& link = each.link;
@@ -42,8 +45,6 @@ std::string link_text(const LinkClass& each) {
   return fmt::format("{}: {}, one way {}{}; {}", name_of(link.kind), rate_text(link.bytes_per_s),
                      time_text(link.latency_ns), abilities, pairs);
 }
-
-}  // namespace
 
 std::string to_tree(const Topology& topology) {
   TreeNode root{fmt::format("{} on {}, topology {:016x}", count_text(topology.nranks(), "rank"),

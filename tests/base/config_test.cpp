@@ -29,13 +29,22 @@ const std::vector<Range> kRanges = {
     {"slots", 2, 64},
     {"workers", 0, 64, "automatic"},
     {"deterministic", 0, 1},
+    {"nccl_host_memory", 0, 1},
     {"spin_us", -1, 1'000'000, "automatic"},
     {"yield_us", -1, 1'000'000, "automatic"},
     {"bootstrap_timeout_ms", 1, 2'592'000'000},
     {"timeout_ms", 1, 2'592'000'000},
+    {"ib_gid_index", -1, 255, "automatic"},
+    {"ib_mtu", 0, 4096, "automatic"},
+    {"ib_service_level", 0, 15},
+    {"ib_traffic_class", 0, 255},
+    {"ib_pkey_index", 0, 65535},
+    {"ib_timeout", 1, 31},
+    {"ib_retries", 0, 7},
 };
 const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
-                                             "algorithm", "plan_file",   "calibration", "tuning"};
+                                             "algorithm", "plan_file",   "calibration", "tuning",
+                                             "cuda_module", "ib_device"};
 
 std::string error_of(const Status& status) {
   REQUIRE_FALSE(status.ok());
@@ -72,7 +81,7 @@ TEST_CASE("a number that stands for none or automatic is shown and taken as this
     for (const char* word : {"none", "automatic"}) {
       CHECK(config.set(range.name, word).ok() == (range.least_word == word));
     }
-    CHECK((config == Config()) == !range.least_word.empty());
+    CHECK((value_of(config, range.name) == range.least_word) == !range.least_word.empty());
     CHECK((accepted_values(range.name).find(range.least_word + " (") == 0) == !range.least_word.empty());
   }
 }
@@ -107,12 +116,22 @@ TEST_CASE("a free text is taken as it is") {
   }
 }
 
+TEST_CASE("libraries are free texts with names of their own by default") {
+  Config config;
+  CHECK(value_of(config, "cuda_driver") == "libcuda.so.1");
+  CHECK(value_of(config, "ib_library") == "libibverbs.so.1");
+  REQUIRE(config.set("cuda_driver", "/opt/cuda/libcuda.so").ok());
+  REQUIRE(config.set("ib_library", "/opt/rdma/libibverbs.so").ok());
+  CHECK(config.cuda_driver == "/opt/cuda/libcuda.so");
+  CHECK(config.ib_library == "/opt/rdma/libibverbs.so");
+}
+
 TEST_CASE("a choice takes its words only, and the empty text where that is the default") {
   Config config;
-  for (const char* word : {"shm", "tcp", "loopback", ""}) CHECK(config.set("transport", word).ok());
+  for (const char* word : {"shm", "tcp", "verbs", "loopback", ""}) CHECK(config.set("transport", word).ok());
   for (const char* word : {"error", "info", "debug", "warn"}) CHECK(config.set("log", word).ok());
   CHECK(config == Config());
-  CHECK_THAT(error_of(config.set("transport", "SHM")), Contains("shm, tcp or loopback") && Contains("'SHM'"));
+  CHECK_THAT(error_of(config.set("transport", "SHM")), Contains("shm, tcp, verbs or loopback") && Contains("'SHM'"));
   CHECK_THAT(error_of(config.set("log", "")), Contains("error, warn, info or debug"));
   CHECK(config == Config());
 }
@@ -137,7 +156,7 @@ TEST_CASE("every option has one name, a meaning, and a value that it accepts its
     CHECK(config.set(option.name, value_of(Config(), option.name)).ok());
     CHECK(config == Config());
   }
-  CHECK(names.size() == kRanges.size() + kFreeTexts.size() + 2);  // transport and log are the choices
+  CHECK(names.size() == kRanges.size() + kFreeTexts.size() + 4);  // transport, log, and two libraries
 }
 
 TEST_CASE("the nearest word is found by edit distance, and none when all are far") {

@@ -154,6 +154,11 @@ TEST_CASE("options are checked by name and value") {
   CHECK(tutti_config_set(config, "timeout", "5000") == TUTTI_INVALID_ARGUMENT);
   CHECK(last().find("timeout_ms") != std::string::npos);
   CHECK(tutti_config_set(config, "slots", "many") == TUTTI_INVALID_ARGUMENT);
+  const char* value = nullptr;
+  CHECK(tutti_config_get(config, "timeout_ms", &value) == TUTTI_SUCCESS);
+  CHECK(std::string(value) == "5000");
+  CHECK(tutti_config_get(config, "timeout", &value) == TUTTI_INVALID_ARGUMENT);
+  CHECK(value == nullptr);
   tutti_config_destroy(config);
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("a reader of the published record sees a whole one") {
   PublishedRecord published;
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    for (uint64_t n = 1; !stop; ++n) published.publish({.number = n, .count = n * 3, .plan_digest = n * 5});
+    for (uint64_t n = 1; !stop; ++n) published.publish(CallRecord{.number = n, .count = n * 3, .plan_digest = n * 5});
   });
   bool whole = true;
   for (int i = 0; i < 200'000; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("the last calls are remembered by number and by signature, older ones 
   PublishedRecords records;
   CHECK(records.read().number == 0);
   CHECK_FALSE(records.of_number(0));
-  for (uint64_t n = 1; n <= 100; ++n) records.publish({.number = n, .count = n});
+  for (uint64_t n = 1; n <= 100; ++n) records.publish(CallRecord{.number = n, .count = n});
   CHECK(records.read().number == 100);
   CHECK(records.of_number(99)->count == 99);
   CHECK_FALSE(records.of_number(20));

@@ -19,9 +19,10 @@ struct Outcome {
 };
 
 // Makes a communicator on each of n threads, runs `body` with it, and destroys it. Gives what went wrong, by rank;
-// `body` gives "" or a sentence of its own.
+// `body` gives "" or a sentence of its own. `prepare` runs on each thread before it joins.
 inline std::vector<std::string> with_ranks(int nranks, const Options& options,
-                                           const std::function<std::string(tutti_comm_t*, int rank)>& body) {
+                                           const std::function<std::string(tutti_comm_t*, int rank)>& body,
+                                           const std::function<void(int rank)>& prepare = {}) {
   tutti_unique_id_t id;
   if (tutti_get_unique_id(&id) != TUTTI_SUCCESS) return {tutti_last_error(nullptr)};
   std::vector<std::string> wrong(nranks);
@@ -30,6 +31,7 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
     threads.emplace_back([&, rank] {
       tutti_config_t* config = nullptr;
       tutti_comm_t* comm = nullptr;
+      if (prepare) prepare(rank);
       tutti_config_create(&config);
       tutti_config_set(config, "calibration", "off");
       tutti_config_set(config, "tuning", "off");

@@ -2,6 +2,8 @@
 // must not be missed.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "core/ranks.h"
@@ -106,8 +108,8 @@ struct Repeated {
     for (size_t i = 0; i < count * nranks; ++i) in[i] = element(rank, round, i);
   }
 
-  void run(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
-           const std::function<double(int, size_t)>& want) {
+  void run_disturbed(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
+                     const std::function<double(int, size_t)>& want) {
     for (int round = 0; round < 4 * 8 && wrong.empty(); ++round) {
       tutti_request_t* request = disturb(round);
       fill(round);
@@ -117,7 +119,26 @@ struct Repeated {
     }
   }
 
+  // Undisturbed, for longer than a ring of lines is, while each rank in turn is late.
+  void run_in_a_row(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
+                    const std::function<double(int, size_t)>& want) {
+    for (int round = 0; round < 150 && wrong.empty(); ++round) {
+      if (round % 40 == rank) std::this_thread::sleep_for(std::chrono::microseconds(300));
+      fill(round);
+      ok(call());
+      expect(what, round, expected, [&](size_t i) { return want(round, i); });
+    }
+  }
+
   void run_all() {
+    run_each([this](auto&&... call) { run_disturbed(call...); });
+    run_each([this](auto&&... call) { run_in_a_row(call...); });
+    ok(tutti_comm_deregister(comm, in_handle));
+    ok(tutti_comm_deregister(comm, out_handle));
+  }
+
+  template <typename Run>
+  void run_each(const Run& run) {
     run("all_reduce", count,
         [&] { return tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
         [&](int round, size_t i) { return sum(round, i); });
@@ -135,8 +156,16 @@ struct Repeated {
         [&](int round, size_t i) {
           return element(static_cast<int>(i / count), round, static_cast<size_t>(rank) * count + i % count);
         });
-    ok(tutti_comm_deregister(comm, in_handle));
-    ok(tutti_comm_deregister(comm, out_handle));
+    auto only = [&](int root, double value) { return rank == root ? value : 0.0; };
+    run("reduce", rank == 0 ? count : 0,
+        [&] { return tutti_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, 0, comm, nullptr); },
+        [&](int round, size_t i) { return only(0, sum(round, i)); });
+    run("gather", rank == 1 ? count * nranks : 0,
+        [&] { return tutti_gather(in.data(), out.data(), count, TUTTI_FLOAT32, 1, comm, nullptr); },
+        [&](int round, size_t i) { return only(1, element(static_cast<int>(i / count), round, i % count)); });
+    run("scatter", count,
+        [&] { return tutti_scatter(in.data(), out.data(), count, TUTTI_FLOAT32, 0, comm, nullptr); },
+        [&](int round, size_t i) { return element(0, round, static_cast<size_t>(rank) * count + i); });
   }
 };
 

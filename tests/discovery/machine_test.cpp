@@ -1,5 +1,6 @@
 #include "discovery/machine.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "discovery/discover.h"
@@ -77,7 +78,42 @@ TEST_CASE("this machine has CPUs, memory and a name") {
   CHECK_FALSE(live->cpu.allowed_cpus.empty());
   CHECK(live->limits.memory_bytes > 0);
   CHECK(live->identity.net_namespace != 0);
-  CHECK_FALSE(live->gpu_note.empty());
+  CHECK(live->gpus.empty() != live->gpu_note.empty());
+}
+
+TEST_CASE("GPUs are what the kernel's driver lists, and a recorded machine has them too") {
+  Machine with_gpus = machine("dual-socket");
+  auto add = [&](const std::string& address, const std::string& uuid, const std::string& node) {
+    with_gpus.files["/proc/driver/nvidia/gpus/" + address + "/information"] =
+        "Model: \t\t NVIDIA H200\nIRQ:   \t\t 215\nGPU UUID: \t " + uuid + "\nBus Location: \t " + address + "\n";
+    if (!node.empty()) with_gpus.files["/sys/bus/pci/devices/" + address + "/numa_node"] = node + "\n";
+  };
+  add("0000:9a:00.0", "GPU-2", "1");
+  add("0000:19:00.0", "GPU-1", "0");
+  add("0000:ba:00.0", "GPU-3", "");
+  with_gpus.links["/sys/bus/pci/devices/0000:9a:00.0"] = "../../../devices/pci0000:98/0000:98:01.0/0000:9a:00.0";
+  with_gpus.files["/sys/bus/pci/devices/0000:9a:00.0/max_link_speed"] = "32.0 GT/s PCIe\n";
+  with_gpus.files["/sys/bus/pci/devices/0000:9a:00.0/current_link_width"] = "16\n";
+  with_gpus.files["/proc/driver/nvidia/gpus/0000:9a:00.0/registry"] = "";
+  with_gpus.files["/proc/driver/nvidia/version"] = "NVRM version";
+  auto parsed = parse_machine(to_json(with_gpus));
+  REQUIRE(parsed.ok());
+  Inventory inventory = discover(*parsed).value();
+  std::vector<Gpu> wanted = {{"GPU-1", "NVIDIA H200", "0000:19:00.0", 0, 0},
+                                   {"GPU-2", "NVIDIA H200", "0000:9a:00.0", 1, 0},
+                                   {"GPU-3", "NVIDIA H200", "0000:ba:00.0", -1, 0}};
+  wanted[1].pci_path = {{"0000:9a:00.0", 5, 16, {57'614'065'933, Origin::kSpec}}, {"0000:98:01.0"}};
+  CHECK(inventory.gpus == wanted);
+  CHECK(inventory.gpu_note.empty());
+  CHECK(discover(machine("dual-socket")).value().gpu_note == "no CUDA driver");
+}
+
+TEST_CASE("a folder's names are in order, and one that is not there has none") {
+  LiveSystem system;
+  auto names = system.list_folder("/proc/self/ns");
+  CHECK(std::is_sorted(names.begin(), names.end()));
+  CHECK(std::find(names.begin(), names.end(), "net") != names.end());
+  CHECK(system.list_folder("/proc/self/nothing").empty());
 }
 
 TEST_CASE("what another process has found stands for the hardware, if it saw the same machine") {

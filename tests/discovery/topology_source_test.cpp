@@ -18,7 +18,7 @@ Config quiet() {
 }
 
 std::string refusal(const Config& config, const std::string& file, int nranks) {
-  auto topology = topology_for(config, file, nranks);
+  auto topology = topology_for(config, {.file = file, .nranks = nranks});
   return topology.ok() ? "" : std::string(topology.status().message());
 }
 
@@ -26,24 +26,24 @@ std::string refusal(const Config& config, const std::string& file, int nranks) {
 
 TEST_CASE("a topology comes from this host, a machine, an inventory or a topology") {
   Scratch scratch;
-  CHECK(topology_for(quiet(), "", 0)->nranks() == 1);
-  CHECK(topology_for(quiet(), "", 3)->nranks() == 3);
-  auto machine = topology_for(quiet(), kMachine, 4);
+  CHECK(topology_for(quiet(), {"", 0})->nranks() == 1);
+  CHECK(topology_for(quiet(), {"", 3})->nranks() == 3);
+  auto machine = topology_for(quiet(), {kMachine, 4});
   REQUIRE(machine.ok());
   CHECK(machine->hosts[0].inventory.hostname == "node17");
   CHECK(machine->nranks() == 4);
-  CHECK(topology_for(quiet(), std::string(TUTTI_MACHINES) + "/dual-socket.inventory.json", 4)->digest() ==
+  CHECK(topology_for(quiet(), {std::string(TUTTI_MACHINES) + "/dual-socket.inventory.json", 4})->digest() ==
         machine->digest());
   std::string file = scratch.path("topology.json");
   REQUIRE(write_text_file(file, to_json(*machine)).ok());
-  CHECK(*topology_for(quiet(), file, 0) == *machine);
-  CHECK(*topology_for(quiet(), file, 4) == *machine);
+  CHECK(*topology_for(quiet(), {file, 0}) == *machine);
+  CHECK(*topology_for(quiet(), {file, 4}) == *machine);
 }
 
 TEST_CASE("the option transport is forced") {
   Config config = quiet();
   config.transport = "tcp";
-  CHECK(topology_for(config, kMachine, 2)->link(0, 1).kind == LinkKind::kTcp);
+  CHECK(topology_for(config, {kMachine, 2})->link(0, 1).kind == LinkKind::kTcp);
   config.transport = "loopback";
   CHECK_THAT(refusal(config, kMachine, 2),
              Catch::Contains("rank 0 on node17 and rank 1 on node17 are different processes"));

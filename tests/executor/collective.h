@@ -7,6 +7,7 @@
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#include "transports/verbs/verbs.h"
 
 namespace tutti::test {
 
@@ -18,6 +19,13 @@ struct Fabric {
 inline Fabric fabric(const std::string& name) {
   if (name == "shm") return {name, [](const TransportContext& context) { return make_shm_transport(context); }};
   if (name == "tcp") return {name, [](const TransportContext& context) { return make_tcp_transport(context); }};
+#if defined(TUTTI_TEST_VERBS_LIBRARY)
+  if (name == "verbs") {
+    return {name, [](const TransportContext& context) {
+              return make_verbs_transport(context, {.library = TUTTI_TEST_VERBS_LIBRARY});
+            }};
+  }
+#endif
   auto hub = make_loopback_hub();
   return {name, [hub](const TransportContext& context) { return make_loopback_transport(context, hub); }};
 }

@@ -61,6 +61,12 @@ TEST_CASE("every algorithm of every collective gives each rank its result over T
   for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 30 + nranks, "tcp", nranks, 4, 20);
 }
 
+#if defined(TUTTI_TEST_VERBS_LIBRARY)
+TEST_CASE("every algorithm of every collective gives each rank its result over verbs") {
+  for (int nranks : {2, 4}) run_every_algorithm(kSeed + 40 + nranks, "verbs", nranks, 4, 20);
+}
+#endif
+
 TEST_CASE("nobody leaves a barrier before all have entered it") {
   constexpr int kRanks = 5, kCalls = 40;
   const std::string over = GENERATE("loopback", "shm", "tcp");

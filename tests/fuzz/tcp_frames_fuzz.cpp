@@ -7,7 +7,7 @@
 #include "fuzz/input.h"
 #include "transports/common/mapped.h"
 #include "transports/tcp/frame_reader.h"
-#include "transports/tcp/host.h"
+#include "transports/common/tcp_host.h"
 
 namespace {
 

@@ -122,7 +122,7 @@ class Options(job.JobTest):
 
     def test_with_a_wrong_value_name_what_is_right(self):
         for name, value, sentence in (("TUTTI_TIMEOUT_MS", "soon", "TUTTI_TIMEOUT_MS. must be a whole number from 1"),
-                                      ("TUTTI_TRANSPORT", "udp", "must be shm, tcp or loopback, not 'udp'"),
+                                      ("TUTTI_TRANSPORT", "udp", "must be shm, tcp, verbs or loopback, not 'udp'"),
                                       ("TUTTI_ALGORITHM", "rong", 'no algorithm is called "rong"; did you mean "ring"'),
                                       ("TUTTI_INTERFACE", "eth99",
                                        'TUTTI_INTERFACE is "eth99", but this host has only')):

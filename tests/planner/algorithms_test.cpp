@@ -184,6 +184,24 @@ TEST_CASE("algorithms that say so combine by the binary tree over rank indices")
   });
 }
 
+TEST_CASE("groups whose numbers are powers of two combine by that tree too") {
+  const Algorithm& algorithm = *find_algorithm(TUTTI_ALL_REDUCE, "hierarchical");
+  for (auto [groups, size] : {std::pair(2, 2), {4, 2}, {2, 4}, {4, 4}, {8, 1}}) {
+    CAPTURE(groups, size);
+    PlanShape shape = algorithm.shape(test::make_topology(groups, size), {.count = 1000}, {});
+    REQUIRE(shape.group == size);
+    std::vector<std::string> ranks;
+    for (int rank = 0; rank < groups * size; ++rank) ranks.push_back(std::to_string(rank));
+    Plan plan(shape, algorithm.generate);
+    auto results = Brackets(plan).results();
+    REQUIRE(static_cast<int>(results.size()) == shape.chunks);
+    for (const auto& [chunk, result] : results) {
+      CAPTURE(chunk);
+      CHECK(result == Brackets::bracketed(ranks));
+    }
+  }
+}
+
 TEST_CASE("every collective has at least two algorithms, also with counts that only two ranks know") {
   for (int number = TUTTI_ALL_REDUCE; number <= TUTTI_SCATTER_V; ++number) {
     auto collective = static_cast<Collective>(number);

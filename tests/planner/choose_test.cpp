@@ -7,6 +7,7 @@
 #include "planner/explain.h"
 #include "planner/planner.h"
 #include "planner/topologies.h"
+#include "tests/topology/nccl_samples.h"
 
 namespace tutti {
 namespace {
@@ -99,6 +100,7 @@ TEST_CASE("ranks that share a processor take turns") {
     Choice roomy = must_choose(test::make_topology(1, 8, 8), bytes(size_bytes));
     Choice crowded = must_choose(test::make_topology(1, 8, 2), bytes(size_bytes));
     for (const Candidate& candidate : roomy.candidates) {
+      if (!candidate.admitted) continue;
       // Where the memory is the limit, it makes no difference, but for what is rounded.
       uint64_t crowded_ns = predicted(crowded, candidate.algorithm);
       CHECK(crowded_ns + crowded_ns / 100 > candidate.predicted_ns);
@@ -181,7 +183,8 @@ TEST_CASE("candidates come fastest first, and those not admitted last, with the 
     if (candidate.admitted) CHECK(before.predicted_ns <= candidate.predicted_ns);
   }
   CHECK_FALSE(choice.candidates.back().admitted);
-  CHECK_THAT(choice.candidates.back().reason, Contains("199 ranks"));
+  auto has_too_many_links = [](const Candidate& each) { return each.reason.find("199 ranks") != std::string::npos; };
+  CHECK(std::any_of(choice.candidates.begin(), choice.candidates.end(), has_too_many_links));
 }
 
 TEST_CASE("every size and number of ranks has a choice that can be predicted") {
@@ -207,7 +210,8 @@ TEST_CASE("every algorithm of every collective wins somewhere") {
   for (const Topology& topology :
        {test::make_topology(1, 2), test::make_topology(1, 8), test::make_topology(1, 64), test::make_topology(1, 300),
         test::make_topology(2, 1), test::make_topology(16, 1), test::make_topology(16, 8),
-        test::make_topology(300, 1)}) {
+        test::make_topology(300, 1),
+        placed(samples::nccl_host("eight-gpus-nvswitch"), {.nranks = 32, .hosts = 4, .on_gpus = true})}) {
     for (int number = TUTTI_ALL_REDUCE; number <= TUTTI_SCATTER_V; ++number) {
       for (uint64_t size_bytes = 8; size_bytes <= uint64_t{1} << 30; size_bytes *= 8) {
         Request request = bytes(size_bytes);
@@ -302,6 +306,7 @@ TEST_CASE("partial results of 8- and 16-bit floats have room in a slot, and thei
         bool sends_partial_results = algorithm->name.find("direct") == std::string_view::npos;
         CHECK(algorithm->shape(topology, request, tuning).slice_bytes * growth <= tuning.max_slice_bytes);
         CHECK(algorithm->shape(topology, narrow, tuning).slice_bytes == tuning.max_slice_bytes);
+        if (predicted(sum, algorithm->name) == 0) continue;  // not admitted on hosts without GPUs
         if (sends_partial_results) CHECK(predicted(sum, algorithm->name) > predicted(maximum, algorithm->name));
       }
     }
@@ -364,7 +369,8 @@ TEST_CASE("a thousand ranks are planned without visiting all pairs") {
       }
       INFO(algorithm->name << ", rank " << rank);
       CHECK(steps > 0);
-      CHECK(steps <= (algorithm == tree_of_blocks ? 21 : 5) * 1000);  // 10 ranks send the first rank all blocks
+      size_t most = algorithm == tree_of_blocks ? 21'000 : 5'000;  // 10 ranks send the first rank all blocks
+      CHECK(steps <= most * static_cast<size_t>(shape.channels));
     }
   }
   Choice choice = must_choose(cluster, bytes(1 << 20));

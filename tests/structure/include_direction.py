@@ -21,15 +21,19 @@ ALLOWED = {
     "kernels": API | {"base"},
     "transport": API | {"base", "topology"},  # the interface: transports/*.h
     "transports/common": API | {"base", "topology", "transport"},
+    "device": API | {"base", "kernels"},  # what core knows of GPUs
+    "cuda": API | {"base", "device", "kernels"},  # the module
     "executor": API | {"base", "plan", "kernels", "transport"},
+    "nccl": API,  # the library for programs built for NCCL
     "tools": API | {"benchmarks"},
     "benchmarks": API,
 }
 IMPLEMENTATIONS = API | {"base", "topology", "transport", "transports/common"}  # of a transport: transports/NAME/
 # A library that only these layers may see.
 LIBRARIES = {
-    re.compile(r"cuda|nv(ml|rtc)"): {"kernels", "discovery", "executor", "transports/cuda_ipc", "core"},
+    re.compile(r"cuda|nv(ml|rtc)"): {"kernels", "cuda", "benchmarks"},
     re.compile(r"hwloc"): {"discovery"},
+    re.compile(r"expat"): {"topology"},
     re.compile(r"infiniband/"): {"discovery", "transports/verbs"},
     re.compile(r"openssl/"): {"bootstrap", "transports/common"},
     re.compile(r"hwy/"): {"kernels"},
@@ -57,7 +61,7 @@ def may_include(layer, target):
     if layer == target:
         return True
     if layer == "core":
-        return target not in ("tools", "benchmarks")
+        return target not in ("tools", "benchmarks", "nccl")
     if layer.startswith("transports/"):
         return target in IMPLEMENTATIONS
     return target in ALLOWED.get(layer, set())

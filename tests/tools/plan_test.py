@@ -7,6 +7,8 @@ import tempfile
 import harness
 from harness import ToolTest
 
+NCCL_HOSTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "topology", "nccl")
+
 
 class Plan(ToolTest):
     def plan(self, *arguments):
@@ -43,10 +45,39 @@ class Plan(ToolTest):
         done = self.plan("-n", 2, "-b", 7, "-d", "int8")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_of_hosts_with_gpus_as_nccl_describes_them(self):
+        dump = os.path.join(NCCL_HOSTS, "eight-gpus-nvswitch.xml")
+        done = self.plan("-b", "1G", "--topology", dump, "--hosts", 4)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("all_reduce of 1 GiB (268435456 float32), sum, 32 ranks on 4 hosts\n"))
+        for piece in ("  link       nvswitch: 424 GB/s (spec)", "  link       rdma: 47 GB/s (spec)", "  assumed    "):
+            self.assertIn(piece, done.stdout)
+        self.assertNotIn("assumed", self.plan("--topology", dump, "--device", "cpu", "-n", 8).stdout)
+        self.assertEqual(json.loads(self.plan("--topology", dump, "-n", 4, "--json").stdout)["nranks"], 4)
+        # The same by way of a topology.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cluster.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.tutti("topo", "--topology", dump, "--hosts", 4, "--json").stdout)
+            self.assertEqual(self.plan("-b", "1G", "--topology", path).stdout, done.stdout)
+            refused = self.plan("-b", "1G", "--topology", path, "--hosts", 2)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("it says itself which hosts there are and where their ranks sit", refused.stderr)
+
+    def test_of_ranks_that_cannot_be_placed_says_why(self):
+        dump = os.path.join(NCCL_HOSTS, "four-gpus-nvlink.xml")
+        for arguments, reason in ((("--topology", dump, "--hosts", 3, "-n", 8), "8 ranks cannot be spread evenly"),
+                                  (("--topology", os.devnull, "--device", "cuda"), "/dev/null: ")):
+            with self.subTest(arguments=arguments):
+                done = self.plan(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(reason, done.stderr)
+
     def test_of_a_file_that_is_not_right_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "file.json")
             for flag, text, reason, document in (("--topology", "{", "line 1: ", "docs/topology.md"),
+                                                 ("--topology", "<system/>", "line 1: <system> ", "topology.md"),
                                                  ("--topology", '{"format": "tutti.plan"}', "line 1: ", "topology.md"),
                                                  ("--validate", "nonsense", "no valid plan: line 1: ", "docs/plans.md"),
                                                  ("--validate", "[]", "no valid plan: line 1: ", "docs/plans.md")):

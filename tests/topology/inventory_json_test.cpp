@@ -87,6 +87,8 @@ TEST_CASE("a wrong type or range has line, field and reason") {
              Catch::StartsWith("line 4: costs.wake_ns.origin must be one of"));
   CHECK_THAT(refusal(document("\"limits\": {\"memlock_bytes\": \"none\"}")),
              Catch::StartsWith("line 4: limits.memlock_bytes must"));
+  CHECK(refusal(document("\"caches\": [{}]")) ==
+        "line 4: caches[0].level must be there: a cache is known by its level, from 1 to 9");
 }
 
 TEST_CASE("a misspelt field is refused with the nearest name") {

@@ -18,6 +18,24 @@ Topology merged(const std::vector<RankFacts>& ranks, std::string_view forced = "
   return *topology;
 }
 
+// Four GPUs of every kind of way to each other, and two network devices for them.
+std::vector<Gpu> gpus_of(bool with_network, std::vector<Nic>& nics) {
+  std::vector<Gpu> gpus(4);
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    gpus[i].pci_address = fmt::format("0000:0{}:00.0", i);
+    gpus[i].numa_node = i == 3 ? 1 : 0;
+    gpus[i].pci_path = {{gpus[i].pci_address, 4, 16, {20'000'000'000 + i, Origin::kSpec}}};
+    if (i < 2) gpus[i].pci_path.push_back({"0000:10:00.0"});
+  }
+  gpus[1].nvlinks = {{"0000:02:00.0", false, 2, {20'000'000'000, Origin::kSpec}}};
+  gpus[2].nvlinks = {{"0000:01:00.0", false, 2, {20'000'000'000, Origin::kSpec}}};
+  for (int i = 0; with_network && i < 2; ++i) {
+    nics.push_back({.name = "rdma", .pci_address = "", .speed_mbps = 100'000u + i, .numa_node = i, .up = true});
+    nics.back().rdma = true;
+  }
+  return gpus;
+}
+
 }  // namespace
 
 TEST_CASE("the best link that reaches is chosen") {
@@ -76,6 +94,21 @@ TEST_CASE("the forced transport is the link's kind") {
   CHECK_FALSE(tcp.pull);
 }
 
+TEST_CASE("ranks of two hosts that have RDMA devices link over verbs, those of one host only when they must") {
+  std::vector<RankFacts> ranks = {rank(host("a"), 1), rank(host("a"), 2), rank(host("b"), 1), rank(host("b"), 2)};
+  for (int with : {0, 1, 2}) ranks[with].verbs = true;
+  Topology topology = merged(ranks);
+  CHECK(topology.link(0, 1).kind == LinkKind::kShm);
+  CHECK(topology.link(0, 2).kind == LinkKind::kVerbs);
+  CHECK(topology.link(0, 3).kind == LinkKind::kTcp);
+  CHECK(topology.link(2, 1) == topology.link(1, 2));
+  CHECK(merged(ranks, "tcp").link(0, 2).kind == LinkKind::kTcp);
+  CHECK(parse_topology(to_json(topology)).value() == topology);  // whose classes of links are checked
+  CHECK(merge(ranks, "verbs").status().message().find("rank 3 on b has no RDMA device") != std::string::npos);
+  ranks[3].verbs = true;
+  CHECK(merged(ranks, "verbs").link(0, 1).kind == LinkKind::kVerbs);
+}
+
 TEST_CASE("a link's figures are those that limit it, with their origin") {
   Inventory slow_nic = host("b");
   slow_nic.nics[1].speed_mbps = 1000;
@@ -122,6 +155,9 @@ TEST_CASE("link classes are those that all pairs give one by one") {
       ranks.push_back(rank(inventory, static_cast<int64_t>(1 + below(3))));
     }
     Topology topology = merged(ranks, below(4) == 0 ? "tcp" : "");
+    bool has_gpus = below(2) == 0;
+    for (TopologyHost& each : topology.hosts) each.inventory.gpus = gpus_of(below(3) != 0, each.inventory.nics);
+    for (TopologyRank& each : topology.ranks) each.gpu = has_gpus ? static_cast<int>(below(5)) - 1 : -1;
     std::vector<LinkClass> expected;
     for (int a = 0; a < topology.nranks(); ++a) {
       for (int b = a + 1; b < topology.nranks(); ++b) {

@@ -7,6 +7,7 @@
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
+#include "transports/verbs/verbs.h"
 
 namespace tutti::test {
 
@@ -21,6 +22,14 @@ Factory Shm::make() {
 Factory Tcp::make() {
   return [](const TransportContext& context) { return make_tcp_transport(context); };
 }
+
+#if defined(TUTTI_TEST_VERBS_LIBRARY)
+Factory Verbs::make() {
+  return [](const TransportContext& context) {
+    return make_verbs_transport(context, {.library = TUTTI_TEST_VERBS_LIBRARY});
+  };
+}
+#endif
 
 Factory Hostile::make() {
   return [inner = Tcp::make()](const TransportContext& context) {

@@ -28,6 +28,12 @@ struct Shm {
 struct Tcp {
   static Factory make();
 };
+#if defined(TUTTI_TEST_VERBS_LIBRARY)
+// On the library that the build names: a fake, which needs no device, or the machine's.
+struct Verbs {
+  static Factory make();
+};
+#endif
 // What the interface allows, at its worst: puts held back, and kFull without need.
 struct Hostile {
   static Factory make();

@@ -6,5 +6,15 @@
 #include "transports/fabric.h"
 
 namespace tutti::test {
+#if defined(TUTTI_TEST_ONLY_VERBS)
+using Implementations = std::tuple<Verbs>;
+using BetweenProcesses = std::tuple<Verbs>;
+#elif defined(TUTTI_TEST_VERBS_LIBRARY)
+using Implementations = std::tuple<Loopback, Shm, Tcp, Verbs, Hostile>;
+#else
 using Implementations = std::tuple<Loopback, Shm, Tcp, Hostile>;
+#endif
+#if !defined(TUTTI_TEST_ONLY_VERBS)
+using BetweenProcesses = std::tuple<Shm, Tcp>;
+#endif
 }

@@ -1,5 +1,5 @@
 // Which of the host's addresses TCP offers and uses.
-#include "transports/tcp/interfaces.h"
+#include "transports/common/interfaces.h"
 
 #include "transports/checks.h"
 #include "transports/fabric.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "transports/checks.h"
-#include "transports/fabric.h"
+#include "transports/implementations.h"
 
 namespace tutti::test {
 namespace {
@@ -89,7 +89,7 @@ Status await_failure(Link& link, bool sleep) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("data moves between processes", "", Shm, Tcp) {
+TEMPLATE_LIST_TEST_CASE("data moves between processes", "", BetweenProcesses) {
   auto there = pattern(300'001, 1), back = pattern(200'003, 2), secret = pattern(100'007, 3);
   Child child([&](int socket) {
     Rank rank(TestType::make(), 1);
@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("data moves between processes", "", Shm, Tcp) {
   }
 }
 
-TEMPLATE_TEST_CASE("a killed peer is an error that names it", "", Shm, Tcp) {
+TEMPLATE_LIST_TEST_CASE("a killed peer is an error that names it", "", BetweenProcesses) {
   bool sleep = GENERATE(false, true);
   Child child([](int socket) {
     Rank rank(TestType::make(), 1);
@@ -147,7 +147,8 @@ TEMPLATE_TEST_CASE("a killed peer is an error that names it", "", Shm, Tcp) {
   CHECK(rank.link().signal(rank.at(0), Line{{1}}).status().message() == failure.message());
 }
 
-TEMPLATE_TEST_CASE("a peer killed in the middle of a stream of puts is an error that names it", "", Shm, Tcp) {
+TEMPLATE_LIST_TEST_CASE("a peer killed in the middle of a stream of puts is an error that names it", "",
+                        BetweenProcesses) {
   Child child([](int socket) {
     Rank rank(TestType::make(), 1);
     if (!rank.join(socket).ok()) return 1;
@@ -169,7 +170,7 @@ TEMPLATE_TEST_CASE("a peer killed in the middle of a stream of puts is an error 
   CHECK(failure.place().peer == 1);
 }
 
-TEMPLATE_TEST_CASE("a peer killed while the link is being set up ends connect", "", Shm, Tcp) {
+TEMPLATE_LIST_TEST_CASE("a peer killed while the link is being set up ends connect", "", BetweenProcesses) {
   Child child([](int socket) {
     Node node(TestType::make(), 0, 2, 99);
     if (!node.listen().ok()) return 1;

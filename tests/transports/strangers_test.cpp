@@ -9,7 +9,7 @@
 #include "transports/common/hello.h"
 #include "transports/fabric.h"
 #include "transports/shm/wire.h"
-#include "transports/tcp/host.h"
+#include "transports/common/tcp_host.h"
 
 namespace tutti::test {
 namespace {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The deep parts of the tests, one function each. They use the functions of tools/dev.
-readonly deep_parts=(asan tsan clang fuzz aarch64 install)
+readonly deep_parts=(asan tsan clang fuzz aarch64 install rdma)
 
 deep_asan() {
   build_preset asan
@@ -35,6 +35,14 @@ deep_aarch64() {
 deep_install() {
   configure_preset minimal
   say "build minimal: what is installed"
-  cmake --build --preset minimal --parallel "$jobs" --target tutti tutti_tool >&2
+  cmake --build --preset minimal --parallel "$jobs" --target tutti tutti_nccl tutti_tool >&2
   test_preset minimal -R '^install'
+}
+
+# On real RDMA, in a guest whose kernel is built once and kept outside the tree.
+deep_rdma() {
+  build_preset dev
+  say "make the guest"
+  tests/rdma/guest-run --setup
+  ctest --preset dev -L rdma --no-tests=error
 }

@@ -2,16 +2,18 @@
 # What tools/dev needs from Debian (12 or newer) or Ubuntu (24.04 or newer), by purpose.
 declare -rA packages_for=(
   [build]="g++ cmake ninja-build ccache pkg-config libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
-           libssl-dev libhwloc-dev libhwy-dev libpmix-dev"
+           libssl-dev libexpat1-dev libhwloc-dev libhwy-dev libpmix-dev"
   [test]="catch2 python3 openmpi-bin libopenmpi-dev mpich
-         slurmctld slurmd slurm-client iproute2"
+         slurmctld slurmd slurm-client iproute2 libibverbs-dev"
+  [torch]="python3-venv python3-dev"
   [asan]=""
   [tsan]="util-linux"
   [clang]="clang clang-tidy"
   [fuzz]="clang llvm libclang-rt-dev"
   [aarch64]="g++-aarch64-linux-gnu qemu-user libc6-dev:arm64 libstdc++6:arm64 libfmt-dev:arm64 libspdlog-dev:arm64
-             libssl-dev:arm64 libhwloc-dev:arm64 libhwy-dev:arm64"
+             libssl-dev:arm64 libexpat1-dev:arm64 libhwloc-dev:arm64 libhwy-dev:arm64"
   [install]=""
+  [rdma]="make perl xz-utils util-linux python3"
 )
 
 # Prints those of the given packages that are not installed, one a line.

@@ -24,7 +24,7 @@ using Nonce = std::array<std::byte, kNonceBytes>;
 using HelloBytes = std::array<std::byte, kHelloBytes>;
 using Proof = std::array<std::byte, kProofBytes>;
 
-enum class Wire : uint16_t { kLoopback = 0, kShm = 1, kTcp = 2 };
+enum class Wire : uint16_t { kLoopback = 0, kShm = 1, kTcp = 2, kVerbs = 3 };
 
 // Who a rank is on its data connections.
 struct LinkIdentity {

@@ -1,10 +1,8 @@
 #include "transports/tcp/link.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "transports/common/mapped.h"
@@ -14,51 +12,6 @@ namespace {
 
 constexpr int kReadsPerPoll = 16;     // so that one busy peer does not keep the others waiting
 constexpr int kDrainReads = 64;
-
-void set_option(int socket, int level, int option, int value) {
-  (void)::setsockopt(socket, level, option, &value, sizeof value);  // each is an improvement, none is needed
-}
-
-void tune(int socket) {
-  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanished is noticed within half a minute even when nothing is being sent. While something is, the
-  // call's deadline has to do: TCP_USER_TIMEOUT would also cut off a peer that is busy elsewhere and does not read.
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
-// Everything to try: on one host its loopback addresses first, else what is not loopback; a link-local address
-// through each interface of ours.
-std::vector<DialTarget> candidates_for(const TcpHost& peer, const TcpShared& shared) {
-  bool same_host = peer.host == shared.host.host;
-  std::vector<TcpAddress> targets;
-  std::copy_if(peer.addresses.begin(), peer.addresses.end(), std::back_inserter(targets),
-               [&](const TcpAddress& a) { return same_host || !a.loopback; });
-  std::stable_partition(targets.begin(), targets.end(), [](const TcpAddress& a) { return a.loopback; });
-  std::vector<DialTarget> candidates;
-  for (const TcpAddress& target : targets) {
-    bool scoped = target.link_local && target.family == TcpAddress::Family::kIpv6;
-    auto add = [&](uint32_t scope, const TcpAddress* source) {
-      DialTarget candidate;
-      candidate.address = socket_address(target, scope);
-      if (source != nullptr) candidate.source = socket_address(*source, scope);
-      candidate.text = to_text(target);
-      candidates.push_back(std::move(candidate));
-    };
-    if (!shared.forced && !scoped) {
-      add(0, nullptr);
-      continue;
-    }
-    for (const LocalAddress& local : shared.sources) {
-      bool fits = local.address.family == target.family && local.address.loopback == target.loopback &&
-                  (!scoped || local.address.link_local);
-      if (fits) add(local.index, shared.forced ? &local.address : nullptr);
-    }
-  }
-  return candidates;
-}
 
 }  // namespace
 
@@ -92,12 +45,7 @@ Result<Progress> TcpLink::step(std::span<const std::byte> peer_address) {
 }
 
 Status TcpLink::start(std::span<const std::byte> peer_address) {
-  std::unique_ptr<Dialer> dialer;
-  if (state_.dials()) {
-    auto candidates = candidates_for(TUTTI_TRY(parse_tcp_host(peer_address)), shared_);
-    dialer = std::make_unique<Dialer>(shared_.identity, peer(), candidates, [](int) { return Status(); });
-  }
-  connector_ = std::make_unique<Connector>(peer(), *shared_.acceptor, std::move(dialer));
+  connector_ = TUTTI_TRY(shared_.meeting.connector_to(peer(), peer_address));
   bell_ = TUTTI_TRY(Doorbell::create());
   shared_.bells.set(peer(), bell_);
   return {};
@@ -107,7 +55,7 @@ Status TcpLink::start(std::span<const std::byte> peer_address) {
 void TcpLink::become_link(Fd socket) {
   connector_.reset();
   socket_ = std::move(socket);
-  tune(socket_.get());
+  tune_connection(socket_.get());
   sender_.attach(socket_.get());
   published_.store(socket_.get());
 }

@@ -5,31 +5,27 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transports/common/connector.h"
 #include "transports/common/doorbell.h"
 #include "transports/common/export_table.h"
 #include "transports/common/link_state.h"
 #include "transports/common/remote_table.h"
+#include "transports/common/tcp_meeting.h"
 #include "transports/tcp/frame_reader.h"
 #include "transports/tcp/frame_sender.h"
-#include "transports/tcp/interfaces.h"
 
 namespace tutti {
 
 // What the Links of one rank share; owned by its Transport, which outlives them.
 struct TcpShared {
-  LinkIdentity identity;
-  TcpHost host;                               // what peers are told
-  std::vector<LocalAddress> sources;          // interfaces to connect from
-  bool forced = false;                        // only from those
-  std::unique_ptr<Acceptor> acceptor;
+  TcpMeeting meeting;
   ExportTable exports;
   BellRow bells;
 };
 
 class TcpLink final : public Link, private FrameSink {
  public:
-  TcpLink(TcpShared& shared, int peer) : shared_(shared), state_(shared.identity.rank, peer, "tcp"), reader_(*this) {}
+  TcpLink(TcpShared& shared, int peer)
+      : shared_(shared), state_(shared.meeting.identity().rank, peer, "tcp"), reader_(*this) {}
   ~TcpLink() override;
 
   int peer() const override { return state_.peer(); }

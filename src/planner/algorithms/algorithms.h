@@ -11,6 +11,7 @@ extern const Algorithm kAllReduceBinomialTree;
 extern const Algorithm kAllReduceRing;
 extern const Algorithm kAllReduceDoubleBinaryTree;
 extern const Algorithm kAllReduceRecursiveDoubling;
+extern const Algorithm kAllReduceHierarchical;
 
 extern const Algorithm kReduceDirect;
 extern const Algorithm kReduceDirectTwoShot;

@@ -6,7 +6,7 @@
 
 #include "kernels/cases.h"
 #include "kernels/cuda/fused_bodies.h"
-#include "kernels/cuda/kernel_names.h"
+#include "kernels/cuda/launches.h"
 
 namespace tutti::cuda {
 namespace {
@@ -30,16 +30,12 @@ struct Case {
   }
 
   // Into `in_place` inputs too, which are as large.
-  Job add_to(std::vector<uint64_t>& addresses, uint32_t in_place) {
-    Job job{.count = count};
-    job.first_source = static_cast<uint32_t>(addresses.size());
-    job.sources = static_cast<uint32_t>(inputs.size());
-    for (GuardedBuffer& input : inputs) addresses.push_back(reinterpret_cast<uint64_t>(input.data()));
-    job.first_destination = static_cast<uint32_t>(addresses.size());
-    job.destinations = static_cast<uint32_t>(outputs.size()) + in_place;
-    for (GuardedBuffer& output : outputs) addresses.push_back(reinterpret_cast<uint64_t>(output.data()));
-    for (uint32_t j = 0; j < in_place; ++j) addresses.push_back(addresses[job.first_source + j]);
-    return job;
+  void add_to(Launches& launches, uint32_t in_place) {
+    std::vector<uint64_t> sources, destinations;
+    for (GuardedBuffer& input : inputs) sources.push_back(reinterpret_cast<uint64_t>(input.data()));
+    for (GuardedBuffer& output : outputs) destinations.push_back(reinterpret_cast<uint64_t>(output.data()));
+    destinations.insert(destinations.end(), sources.begin(), sources.begin() + in_place);
+    launches.add(count, sources, destinations);
   }
 
   std::vector<std::byte> expected(Datatype datatype, ReduceOp op, uint32_t divisor) {
@@ -76,33 +72,24 @@ struct Case {
 
 void check(Datatype datatype, ReduceOp op, uint32_t sources, const std::vector<uint64_t>& counts,
            std::mt19937_64& random) {
-  std::string name = fused_kernel_name(datatype, op, sources);
-  FusedBody body = fused_body(name);
-  INFO(name << ", " << sources << " sources, " << name_of(datatype) << " " << name_of(op));
+  Launches launches(datatype, op, sources);
+  FusedBody body = fused_body(launches.kernel());
+  INFO(launches.kernel() << ", " << sources << " sources, " << name_of(datatype) << " " << name_of(op));
   REQUIRE(body != nullptr);
-  bool counts_bytes = name.find("_bits_") != std::string::npos;
   auto divisor = static_cast<uint32_t>(op == TUTTI_AVG && sources > 1 ? sources : 0);
   auto in_place = static_cast<uint32_t>(random() % (sources + 1));
   std::vector<Case> cases;
   std::vector<std::vector<std::byte>> expected;
-  std::vector<uint64_t> addresses;
-  std::vector<Job> jobs;
-  FusedArgs args{.divisor = divisor};
   for (uint64_t count : counts) {
     cases.emplace_back(datatype, count, sources, 1 + static_cast<uint32_t>(random() % 3), random);
     expected.push_back(cases.back().expected(datatype, op, divisor));
-    Job job = cases.back().add_to(addresses, in_place);
-    job.first_tile = args.tiles;
-    if (counts_bytes) job.count *= size_of(datatype);
-    args.tiles += tiles_of(count * size_of(datatype));
-    jobs.push_back(job);
+    cases.back().add_to(launches, in_place);
   }
-  args.jobs = jobs.data();
-  args.job_count = static_cast<uint32_t>(jobs.size());
-  args.addresses = addresses.data();
   constexpr uint32_t kBlocks = 3, kFewThreads = 8;
-  for (uint32_t block = 0; block < kBlocks; ++block) {
-    for (uint32_t thread = 0; thread < kFewThreads; ++thread) body(args, {block, kBlocks, thread, kFewThreads});
+  for (const FusedArgs& args : launches.all()) {
+    for (uint32_t block = 0; block < kBlocks; ++block) {
+      for (uint32_t thread = 0; thread < kFewThreads; ++thread) body(args, {block, kBlocks, thread, kFewThreads});
+    }
   }
   for (size_t i = 0; i < cases.size(); ++i) {
     INFO("job " << i << " of " << counts[i] << " elements, " << in_place << " in place");
@@ -123,6 +110,36 @@ TEST_CASE("the fused kernel gives the bits of the host's, in any number of jobs"
       }
     }
   }
+}
+
+TEST_CASE("jobs that do not fit into one launch go into several") {
+  Launches launches(TUTTI_INT32, TUTTI_SUM, 3);
+  const std::vector<uint64_t> sources = {64, 128, 192}, destinations = {256};
+  launches.add(0, sources, destinations);
+  launches.add(5, sources, {});
+  CHECK(launches.all().empty());
+  for (int i = 0; i < 61; ++i) launches.add(kTileBytes / 4, sources, destinations);
+  REQUIRE(launches.all().size() == 2);  // 60 of them have 240 addresses
+  CHECK(launches.all()[0].job_count == 60);
+  CHECK(launches.all()[0].tiles == 120);  // a tile more each, for buffers that do not begin where a vector does
+  CHECK(launches.all()[1].job_count == 1);
+  CHECK(launches.all()[1].jobs[0].first_tile == 0);
+}
+
+TEST_CASE("a launch that is cancelled does nothing") {
+  uint32_t cancelled = 1;
+  std::vector<int32_t> in(100, 3), out(100, 7);
+  Launches launches(TUTTI_INT32, TUTTI_SUM, 1);
+  std::vector<uint64_t> from = {reinterpret_cast<uint64_t>(in.data())}, to = {reinterpret_cast<uint64_t>(out.data())};
+  launches.add(in.size(), from, to);
+  FusedArgs& args = launches.all().front();
+  args.cancelled = &cancelled;
+  FusedBody body = fused_body(launches.kernel());
+  body(args, {});
+  CHECK(out == std::vector<int32_t>(100, 7));
+  cancelled = 0;
+  body(args, {});
+  CHECK(out == in);
 }
 
 }  // namespace tutti::cuda

@@ -1,4 +1,4 @@
-#include "transports/tcp/host.h"
+#include "transports/common/tcp_host.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

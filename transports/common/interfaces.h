@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transports/tcp/host.h"
+#include "transports/common/tcp_host.h"
 
 namespace tutti {
 

@@ -1,4 +1,4 @@
-#include "transports/tcp/interfaces.h"
+#include "transports/common/interfaces.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,0 +1,10 @@
+# ccache, where it is installed.
+find_program(TUTTI_CCACHE ccache)
+mark_as_advanced(TUTTI_CCACHE)
+if(TUTTI_CCACHE)
+  foreach(language C CXX)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${TUTTI_CCACHE})
+    endif()
+  endforeach()
+endif()

@@ -1,0 +1,138 @@
+// Calls on streams, as the communicator sees them.
+#include "base/log.h"
+#include "core/communicator.h"
+
+namespace tutti {
+
+const std::shared_ptr<StreamEntry>& Communicator::stream_entry() {
+  std::call_once(has_stream_entry_, [this] {
+    own_stream_entry_ = std::make_shared<StreamEntry>(*this);
+    stream_entry_.store(own_stream_entry_.get(), std::memory_order_release);
+  });
+  return own_stream_entry_;
+}
+
+Result<bool> Communicator::need_stream(std::span<const CallArguments> calls, tutti_stream_t stream) {
+  StreamCalls& stream_calls = context_->stream_calls;
+  if (stream_calls.devices().if_used() == nullptr) {
+    if (stream != nullptr) {
+      return error(Code::kInvalidArgument, "{}: host buffers take no stream; pass NULL ({})",
+                   name_of(calls.front().collective), stream_calls.devices().why_not());
+    }
+    for (const CallArguments& arguments : calls) {
+      if (arguments.input != nullptr) host_input_.store(arguments.input, std::memory_order_relaxed);
+      if (arguments.output != nullptr) host_output_.store(arguments.output, std::memory_order_relaxed);
+    }
+    return false;
+  }
+  host_input_.store(nullptr, std::memory_order_relaxed);
+  host_output_.store(nullptr, std::memory_order_relaxed);
+  bool on_stream = stream != nullptr;
+  const CallArguments* host_alone = nullptr;
+  const char* its_name = nullptr;
+  for (const CallArguments& arguments : calls) {
+    tutti_request request;
+    request.arguments = arguments;
+    TUTTI_TRY(admit(request));  // says which buffers are used at all
+    auto uses = stream_calls.uses_of(request.arguments, request.geometry);
+    if (!uses.ok()) {
+      break_down(uses.status());  // the other ranks would wait for this call
+      return std::move(uses).status();
+    }
+    on_stream = on_stream || uses->devices;
+    if (uses->host_alone == nullptr) continue;
+    host_alone = &arguments;
+    its_name = uses->host_alone;
+  }
+  if (!on_stream || host_alone == nullptr) return on_stream;
+  return error(Code::kInvalidArgument,
+               "{}: {} is memory that only the host can use, in a call on a stream; pass device, managed or pinned "
+               "memory, or host buffers alone and NULL for the stream",
+               name_of(host_alone->collective), its_name);
+}
+
+Status Communicator::run_on_stream(std::span<const CallArguments> calls, tutti_stream_t stream) {
+  std::vector<StreamCalls::Call> on_stream;
+  for (const CallArguments& arguments : calls) {
+    auto request = std::make_unique<tutti_request>();
+    request->arguments = arguments;
+    TUTTI_TRY(admit_for_stream(*request));
+    StreamCalls::Call call{this, {}};
+    call.parts.push_back({std::move(request), stream});
+    on_stream.push_back(std::move(call));
+  }
+  return run_on_streams(std::move(on_stream)).status();
+}
+
+Status Communicator::admit_for_stream(tutti_request& request) {
+  TUTTI_TRY(context_->engine->start());
+  return admit(request);
+}
+
+void Communicator::post(tutti_request& request) {
+  enqueue(request);
+  context_->engine->add(this);
+  links_->ring();  // a thread of the caller may sleep with the turn
+}
+
+// Streams may know of a failure before the rank that has failed can say so.
+Status Communicator::status() const {
+  if (failure_.happened() || one_gpu_ == nullptr || !one_gpu_->is_cancelled()) return failure_.status();
+  return error(Code::kRemote,
+               "another rank on this GPU has failed, or has left with calls under way; its error says why");
+}
+
+Status Communicator::await_streams(bool is_message) {
+  if (one_gpu_ && !is_message) {
+    Status decided = one_gpu_->await_decided();
+    if (!decided.ok()) fail(decided, true);
+    TUTTI_TRY(decided);
+  }
+  if (unreached() == 0) return {};
+  constexpr int64_t kLookMs = 100;
+  int before = unreached();
+  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
+  while (!own_stream_entry_->await_reached(kLookMs)) {
+    TUTTI_TRY(check_usable());
+    if (int now = unreached(); now != before) {
+      before = now;
+      deadline = Deadline::after_ms(config_.timeout_ms);
+    }
+    if (!deadline.passed()) continue;
+    Status late = error(Code::kTimeout,
+                        "rank {}: {} calls before this one are on streams that have reached none of them for {} ms; "
+                        "look at what those streams wait for",
+                        rank_, before, config_.timeout_ms)
+                      .at({.rank = rank_});
+    fail(late, true);
+    return late;
+  }
+  return {};
+}
+
+// What a stream reaches from here on is complete at once; what it has reached runs to its end.
+void Communicator::close_streams() {
+  if (own_stream_entry_ == nullptr) return;
+  auto progress = [this] { return std::pair(unreached(), one_gpu_ ? one_gpu_->done() : 0); };
+  auto are_done = [this] { return unreached() == 0 && (one_gpu_ == nullptr || one_gpu_->are_done()); };
+  auto before = progress();
+  Deadline deadline = Deadline::after_ms(config_.timeout_ms);
+  Waiter waiter(wait_policy_);
+  auto move_on = [&] {
+    if (advance() != Advance::kMoved && waiter.idle()) sleep();
+  };
+  while (!are_done() && !failure_.happened()) {
+    move_on();
+    if (auto now = progress(); now != before) {
+      before = now;
+      deadline = Deadline::after_ms(config_.timeout_ms);
+    }
+    if (!deadline.passed()) continue;
+    log_warn("calls are on streams that have come to none of them for {} ms; leaving", config_.timeout_ms);
+    break;
+  }
+  own_stream_entry_->close();
+  while (pending_.load(std::memory_order_acquire) > 0) move_on();
+}
+
+}  // namespace tutti

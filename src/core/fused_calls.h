@@ -1,0 +1,48 @@
+// Calls among ranks of one GPU: what each rank says of its part, and the launches that do all parts at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/types.h"
+#include "core/request.h"
+#include "device/device.h"
+#include "kernels/cuda/launches.h"
+
+namespace tutti {
+
+// What one rank says of a call. Plain data, which ranks of other processes read.
+struct Offer {
+  // Where all ranks say the same of this, and none has parts of its own to do, launches can do the call.
+  struct Shape {
+    int32_t collective = 0;
+    int32_t datatype = 0;
+    int32_t op = 0;
+    int32_t root = -1;
+    uint64_t count = 0;
+    friend bool operator==(const Shape&, const Shape&) = default;
+  };
+  Shape shape;
+  uint8_t is_fusable = 0;  // both buffers are memory of the GPU, or not used
+  uint8_t has_input = 0;
+  uint8_t has_output = 0;
+  DeviceBuffer input;
+  DeviceBuffer output;
+};
+
+// Of an admitted call, without its buffers.
+Offer::Shape shape_of(const tutti_request& request);
+// Whether launches can do such a call at all, wherever its buffers are.
+bool can_be_fused(const tutti_request& request);
+
+// Where a rank's buffers are in the process that launches.
+struct PlacedBuffers {
+  uint64_t input = 0;
+  uint64_t output = 0;  // 0: not used
+};
+
+// The launches that do the call for all ranks; none for a barrier.
+cuda::Launches launches_of(const Offer::Shape& shape, std::span<const PlacedBuffers> ranks);
+
+}  // namespace tutti

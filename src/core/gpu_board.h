@@ -1,0 +1,62 @@
+// GpuBoard: memory that the ranks of one GPU share, for what they say of their calls. Streams use its words too.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/fd.h"
+#include "core/fused_calls.h"
+
+namespace tutti {
+
+class GpuBoard {
+ public:
+  // A rank may be so many calls ahead of another one.
+  static constexpr uint32_t kCalls = 64;
+
+  struct alignas(64) OfRank {
+    // For streams; calls are numbered from 1.
+    uint32_t reached = 0;  // the rank's stream has come to this call
+    uint32_t gate = 0;     // and may go on behind this one
+    // For the host.
+    std::atomic<uint32_t> called{0};  // the rank's last call
+    std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
+  };
+  enum class Verdict : uint32_t { kLaunched, kStaged };
+  struct Head {
+    uint32_t cancelled = 0;             // for launches
+    std::atomic<uint32_t> decided{0};   // calls; a futex
+    std::atomic<uint32_t> waiting{0};   // ranks that wait for that
+    std::atomic<uint32_t> arrived[kCalls];
+    std::atomic<Verdict> verdicts[kCalls];
+  };
+
+  GpuBoard() = default;
+  GpuBoard(Mapping memory, int nranks) : memory_(std::move(memory)), nranks_(nranks) {}
+
+  static size_t bytes_for(int nranks) {
+    return kHeadBytes + nranks * sizeof(OfRank) + size_t{kCalls} * nranks * sizeof(Offer);
+  }
+
+  std::span<std::byte> bytes() const { return memory_.bytes(); }
+  Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
+  OfRank& of(int rank) const {
+    return reinterpret_cast<OfRank*>(memory_.bytes().data() + kHeadBytes)[rank];
+  }
+  Offer& offer(uint32_t call, int rank) const {
+    auto* first = reinterpret_cast<Offer*>(memory_.bytes().data() + kHeadBytes + nranks_ * sizeof(OfRank));
+    return first[call % kCalls * nranks_ + rank];
+  }
+  std::atomic<uint32_t>& arrived(uint32_t call) const { return head().arrived[call % kCalls]; }
+  std::atomic<Verdict>& verdict(uint32_t call) const { return head().verdicts[call % kCalls]; }
+
+  // It stays where it is for ever: streams may still use it.
+  void leak() { (void)memory_.release(); }
+
+ private:
+  static constexpr size_t kHeadBytes = (sizeof(Head) + 63) / 64 * 64;
+  Mapping memory_;
+  int nranks_ = 0;
+};
+
+}  // namespace tutti

@@ -1,0 +1,125 @@
+// OneGpu: a communicator's ranks that all use one GPU. There a call takes one launch, which reads what all ranks send
+// and stores what they receive: each rank puts on its stream that it has come to the call, and that it waits for its
+// gate; the rank that calls last makes the launch on its stream, which waits until all have come, and opens the gates.
+// Nobody waits on the host. Where a rank has other buffers, all ranks take the way through the host (stream_calls.h).
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "bootstrap/control.h"
+#include "core/gpu_board.h"
+#include "topology/topology.h"
+
+namespace tutti {
+
+class Communicator;
+
+class OneGpu {
+ public:
+  // All ranks come here when each has said that it is on that GPU. Null: not all of them can launch there; why is in
+  // the log. Errors: a rank did not come.
+  static Result<std::unique_ptr<OneGpu>> meet(Communicator& communicator, ControlPlane& control, DeviceModule& module,
+                                              const DeviceModule::Gpu& gpu, int64_t timeout_ms, Deadline deadline);
+  // No call is on its way, or the communicator has failed.
+  ~OneGpu();
+
+  // What this rank can offer to do a call on the GPU; nothing where its buffers or its stream are elsewhere.
+  Result<std::optional<Offer>> offer(const tutti_request& request, const DeviceModule::Stream& stream);
+
+  // Puts a call through the host on a stream of this class's: it begins and ends with the words.
+  using Stage =
+      std::function<Status(const DeviceModule::Stream& stream, const WordValue& begins_at, const WordValue& ends_with)>;
+  // Puts the call on the caller's stream. `stage` is called later, on another thread, if it turns out that the call
+  // goes through the host. False: that is known already, and the caller does so. Blocks only while another rank is many
+  // calls behind.
+  Result<bool> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
+  // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
+  Status announce(const tutti_request& request);
+
+  // From now on calls on streams are announced when those have come to them, as in captured graphs.
+  void begin_captures() { has_captures_.store(true, std::memory_order_release); }
+  bool has_captures() const { return has_captures_.load(std::memory_order_acquire); }
+
+  // Blocks until all ranks have made the calls that were put on streams, and what goes through the host is on its way.
+  Status await_decided();
+  // Whether the calls that were put on streams are done.
+  bool are_done();
+  // The last call that is.
+  uint32_t done() const;
+
+  // The communicator has failed: opens the gates of this rank, and stops launches.
+  void cancel() noexcept;
+  // Whether a rank has done so: results of calls from there on are undefined.
+  bool is_cancelled() const;
+  // Ends what this does by itself; no calls come any more.
+  void stop() noexcept;
+
+ private:
+  struct Pending {
+    uint32_t number = 0;
+    Stage stage;
+  };
+
+  OneGpu(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, int64_t timeout_ms)
+      : communicator_(communicator), module_(module), gpu_(gpu), timeout_ms_(timeout_ms) {}
+  Status open_board(ControlPlane& control, Deadline deadline);
+  Status prepare();
+
+  // With mutex_:
+  Status await_place(uint32_t number);
+  // True: all others have made this call.
+  bool say(const Offer& offer);
+  // Where all buffers are; nothing where launches cannot do the call.
+  std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
+  void decide(uint32_t number, GpuBoard::Verdict verdict);
+  Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
+                StreamOrder& order);
+
+  void run();
+  bool open_gates() noexcept;
+  void drop_launched();
+  void stage_decided();
+  Status look_at_delay();
+  std::string who_is_late(uint32_t number) const;
+  GpuBoard::OfRank& own() const;
+  void ring(int rank) const;
+  void rouse();
+
+  Communicator& communicator_;
+  DeviceModule& module_;
+  const DeviceModule::Gpu gpu_;
+  const int64_t timeout_ms_;
+  GpuBoard board_;
+  bool is_pinned_ = false;
+  std::unique_ptr<SharedGpu> shared_;
+  std::optional<DeviceModule::Stream> staging_stream_;
+  std::atomic<bool> has_captures_{false};
+  std::atomic<bool> is_cancelled_{false};
+  std::atomic<bool> ends_{false};
+  std::atomic<bool> sleeps_{false};      // the thread, until it is rung
+
+  std::mutex mutex_;                     // guards what follows, and is held while calls are put on streams
+  uint32_t called_ = 0;
+  std::atomic<uint32_t> last_put_{0};
+
+  std::mutex staging_mutex_;             // is held before pending_mutex_, by who puts calls through the host
+  std::mutex pending_mutex_;             // guards what follows
+  std::deque<Pending> pending_;          // by number
+  std::atomic<uint32_t> last_staged_{0};
+
+  // Of the thread:
+  uint32_t gate_seen_ = 0;
+  std::optional<Clock::time_point> stands_since_;
+  std::optional<Clock::time_point> cancelled_since_;
+  std::thread thread_;
+};
+
+}  // namespace tutti

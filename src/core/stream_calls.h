@@ -1,0 +1,127 @@
+// StreamCalls: calls on buffers of GPUs. A stream brings their data to host memory that peers reach; when it gets
+// there, the communicator makes the call on that memory, like any other; then the stream takes the result back. So
+// ranks with buffers of GPUs and ranks with buffers of the host make the same calls.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/request.h"
+#include "core/staging_pool.h"
+#include "device/devices.h"
+
+namespace tutti {
+
+class Communicator;
+
+// Where the calls that streams have reached come into a communicator. Shared by that and by what is on streams, which
+// may be there for longer.
+class StreamEntry {
+ public:
+  explicit StreamEntry(Communicator& communicator) : communicator_(&communicator) {}
+
+  // The communicator takes no more: what is reached from here on is complete at once.
+  void close();
+  // Any thread: starts the call. `is_new`: the other ranks of the GPU have not been told of it. False: closed.
+  bool post(tutti_request& request, bool is_new) noexcept;
+
+  // Calls that are on streams which have not reached them.
+  void expect() { unreached_.fetch_add(1, std::memory_order_acq_rel); }
+  void reached() noexcept;
+  int unreached() const { return unreached_.load(std::memory_order_acquire); }
+  // Blocks until there are none, or for that long. False: there still are.
+  bool await_reached(int64_t timeout_ms);
+
+  // Whether streams are done with all calls.
+  bool is_quiet();
+  // Errors: a device has failed, and some of them may never be reached.
+  Status look_at_device();
+
+ private:
+  friend class StreamCalls;
+
+  std::mutex mutex_;  // guards communicator_
+  Communicator* communicator_;
+  std::atomic<int> unreached_{0};
+  std::condition_variable all_reached_;
+
+  std::mutex order_mutex_;  // guards order_, and is held while calls are put on streams
+  std::unique_ptr<StreamOrder> order_;
+};
+
+class StreamCalls {
+  struct Staged;
+
+ public:
+  explicit StreamCalls(MemoryRegistry& registry);
+
+  Devices& devices() { return devices_; }
+
+  // Of the buffers that a call uses.
+  struct Uses {
+    bool devices = false;                // one that the host cannot use
+    const char* host_alone = nullptr;    // the name of one that streams cannot use
+  };
+  Result<Uses> uses_of(const CallArguments& arguments, const Geometry& geometry);
+
+  // One call of a batch, or several small ones that are joined.
+  struct Part {
+    std::unique_ptr<tutti_request> request;  // admitted
+    std::optional<tutti_stream_t> stream;    // none: on buffers of the host, whose caller waits
+  };
+  struct Call {
+    Communicator* communicator = nullptr;
+    std::vector<Part> parts;
+  };
+  // What callers on the host wait for.
+  class HostParts {
+   public:
+    // Blocks until they are complete. Errors: the first one of them.
+    Status wait();
+
+   private:
+    friend class StreamCalls;
+    std::shared_ptr<Staged> staged_;
+  };
+  // Puts the calls on their streams as one batch: none of them waits for another. Does not wait for them. Errors: the
+  // streams cannot take a call, and then nothing was started; others fail the communicators.
+  Result<HostParts> enqueue(std::vector<Call> calls);
+
+ private:
+  // The words that a stream waits on and stores to.
+  struct Words {
+    alignas(64) uint32_t gate = 0;
+    alignas(64) uint32_t passed = 0;
+  };
+
+  Status put(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  // kAnnounced: the other ranks know that it goes through the host.
+  enum class OnGpu { kNo, kPut, kAnnounced };
+  Result<OnGpu> put_on_one_gpu(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  Status announce(Staged& staged) const;
+  struct Between {
+    WordValue begins_at;
+    WordValue ends_with;
+  };
+  Status put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module, std::span<StreamOrder* const> orders,
+                    const Between& between);
+  Status find_streams(Staged& staged, DeviceModule& module) const;
+  Result<Words*> take_words();
+  Status stage(Staged& staged, DeviceModule& module);
+  void collect();
+
+  Devices devices_;
+  std::atomic<void*> context_{nullptr};   // of a stream that was used, for pinning
+  StagingPool staging_;                   // pinned; what was pinned stays, since devices may wait for letting go of it
+  std::mutex mutex_;                      // guards what follows
+  std::vector<StagingPool::Memory> word_memory_;
+  std::vector<Words*> free_words_;
+  std::vector<std::shared_ptr<Staged>> on_streams_;  // and in graphs
+};
+
+}  // namespace tutti

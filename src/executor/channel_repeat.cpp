@@ -1,0 +1,104 @@
+// The interpreter's part in small calls that are made again: it notes what they do, and leaves that when something else
+// comes.
+#include <algorithm>
+
+#include "executor/channel_run.h"
+
+namespace tutti {
+
+void ChannelRun::note_repeat() {
+  repeat_.clear();
+  repeat_of_ = starts_;
+  bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
+  bool is_small = one_slice_ && !has_function && program_->ops.size() < frames_.size();
+  for (const ProgramSection& section : program_->sections) {
+    is_small = is_small && section.most_lag == 0;
+    for (uint32_t i = section.ops.first; is_small && i < section.ops.first + section.ops.count; ++i) {
+      const Op& op = program_->ops[i];
+      frame_ = &frame_of(op);
+      repeat_.begin_op(i);
+      is_small = frame_->stays_in == starts_ && (op.kind == OpKind::kWait ? note_wait(op) : note_compute(op));
+    }
+  }
+  if (!is_small) repeat_.clear();
+}
+
+bool ChannelRun::note_wait(const Op& op) {
+  if (frame_->kind != MessageKind::kInline) return false;
+  Peer& from = peer(op.peer);
+  RecvStream& stream = from.recv_stream(channel_);
+  repeat_.receive(from, stream, static_cast<uint32_t>(frame_->size_bytes), frame_->into);
+  if (op.release) repeat_.release(stream);
+  return true;
+}
+
+bool ChannelRun::note_compute(const Op& op) {
+  Frame& frame = *frame_;
+  auto is_inline = [](const Delivery& delivery) { return delivery.kind == MessageKind::kInline; };
+  if (!std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_inline)) return false;
+  auto to_peer = [&](uint32_t i) -> Peer& { return peer(program_->sends[op.sends.first + i].peer); };
+  for (uint32_t i = 0; i < op.sends.count; ++i) repeat_.await_room(to_peer(i), to_peer(i).send_stream(channel_));
+  for (uint32_t i = 0; i < op.sources.count; ++i) {
+    const Operand& operand = program_->operands[op.sources.first + i];
+    if (operand.space == Space::kArrival) repeat_.find(&frame.sources[i], peer(operand.index).recv_stream(channel_));
+  }
+  auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
+  bool only_moves = moves(op);
+  bool has_work = size_bytes > 0 && !frame.destinations.empty();
+  if (has_work && !only_moves) repeat_.reduce(reduction(op));
+  for (size_t i = 0; has_work && only_moves && i < frame.destinations.size(); ++i) {
+    repeat_.copy(&frame.sources[0], frame.destinations[i], size_bytes);
+  }
+  const std::byte** value = only_moves && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), value, size_bytes);
+  }
+  for (uint32_t i = 0; i < op.releases.count; ++i) {
+    repeat_.release(peer(program_->releases[op.releases.first + i]).recv_stream(channel_));
+  }
+  return true;
+}
+
+ChannelRun::Step ChannelRun::walk_repeat() {
+  Repeat::Walk walk = repeat_.walk(call_->signature);
+  if (walk == Repeat::Walk::kDone) return Step::kDone;
+  if (walk == Repeat::Walk::kWaits) {
+    await_peer_of_repeat();
+    return wait_for(*awaited_from_);
+  }
+  repeats_ = false;
+  repeat_of_ = 0;
+  begin();
+  go_to(repeat_.op());
+  if (auto sent = repeat_.sends_before_failed()) {  // the next one fails again, and says why
+    frame_ = &frame_of(program_->ops[repeat_.op()]);
+    computed_ = true;
+    sent_ = *sent;
+  }
+  return Step::kDone;
+}
+
+bool ChannelRun::finish() {
+  awaited_ = nullptr;
+  Repeat::Walk walk = repeat_.walk(call_->signature);
+  if (walk == Repeat::Walk::kDone) return settle() == Step::kDone;
+  if (walk == Repeat::Walk::kWaits) await_peer_of_repeat();
+  return false;
+}
+
+// Nobody looks again until what is awaited is here; meanwhile it is asked who that is.
+void ChannelRun::await_peer_of_repeat() {
+  awaited_ = repeat_.awaited();
+  awaited_from_ = &repeat_.awaited_from();
+  waiting_for_ = awaited_from_->rank();
+}
+
+void ChannelRun::go_to(uint32_t op) {
+  while (op >= program_->sections[section_].ops.first + program_->sections[section_].ops.count) {
+    ++section_;
+    enter_section();
+  }
+  op_ = op - program_->sections[section_].ops.first;
+}
+
+}  // namespace tutti

@@ -1,0 +1,104 @@
+// Ranks that wait on one processor: one of them leaves, and keeps what it may use.
+#include "core/waiting_cpu.h"
+
+#include <catch2/catch.hpp>
+
+#include "executor/collective.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr int kRounds = 100;  // more than anybody stays
+
+// What the calling thread may use comes back at the end.
+class Confined {
+ public:
+  explicit Confined(const CpuSet& to) { TUTTI_CHECK(to.use()); }
+  ~Confined() { (void)before_.use(); }
+
+ private:
+  CpuSet before_ = CpuSet::of_this_thread();
+};
+
+CpuSet first_of_this_thread(int count) {
+  CpuSet all = CpuSet::of_this_thread();
+  CpuSet some;
+  for (int i = 0; i < count; ++i) some.add(all.at(i));
+  return some;
+}
+
+// Whether `mine`, of rank 0, finds itself on the processor of rank 1 and leaves it.
+bool leaves(WaitingCpu& mine, WaitingCpu& other, Ranks& ranks) {
+  for (int round = 0; round < kRounds; ++round) {
+    (void)other.is_shared_with(0, ranks[1].peers());
+    if (mine.is_shared_with(1, ranks[0].peers()) && mine.leave(ranks[0].peers())) return true;
+  }
+  return false;
+}
+
+bool same(const CpuSet& a, const CpuSet& b) {
+  if (a.count() != b.count()) return false;
+  for (int i = 0; i < a.count(); ++i) {
+    if (!b.has(a.at(i))) return false;
+  }
+  return true;
+}
+
+TEST_CASE("a set of processors: counted, listed, and without what was removed") {
+  CpuSet set;
+  CHECK(set.count() == 0);
+  CHECK(set.at(0) == -1);
+  for (int cpu : {3, 0, 1500, kMaxCpus - 1}) set.add(cpu);
+  CHECK(set.count() == 4);
+  CHECK(set.at(1) == 3);
+  CHECK(set.at(2) == 1500);
+  CHECK(set.at(3) == kMaxCpus - 1);
+  set.remove(3);
+  set.remove(-1);
+  CHECK_FALSE(set.has(3));
+  CHECK(set.at(1) == 1500);
+}
+
+TEST_CASE("a rank that waits where another one waits goes to a processor where nobody does") {
+  if (CpuSet::of_this_thread().count() < 2) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  // Both ranks are this thread: it is on their processor, whichever that is, until one of them moves.
+  Confined to_two(first_of_this_thread(2));
+  Ranks ranks(StreamLayout{.nranks = 2}, fabric("loopback").make);
+  WaitingCpu first(0);
+  WaitingCpu second(1);
+  CpuSet allowed = CpuSet::of_this_thread();
+  REQUIRE(leaves(first, second, ranks));
+  CHECK(same(CpuSet::of_this_thread(), allowed));
+  // Rank 1 was told where rank 0 is, and that is not where rank 1 said it waits.
+  CHECK(ranks[1].link(0).peer_cpu() != ranks[0].link(1).peer_cpu());
+  CHECK(allowed.has(ranks[1].link(0).peer_cpu()));
+}
+
+TEST_CASE("a rank stays where it is when there is no other processor") {
+  Confined to_one(first_of_this_thread(1));
+  Ranks ranks(StreamLayout{.nranks = 2}, fabric("loopback").make);
+  WaitingCpu first(0);
+  WaitingCpu second(1);
+  CHECK_FALSE(leaves(first, second, ranks));
+  CHECK(first.is_shared_with(1, ranks[0].peers()));
+  CHECK(ranks[1].link(0).peer_cpu() == ranks[0].link(1).peer_cpu());
+}
+
+TEST_CASE("a peer that comes later is told, too") {
+  Confined to_one(first_of_this_thread(1));
+  Ranks ranks(StreamLayout{.nranks = 2}, fabric("loopback").make);
+  WaitingCpu mine(0);
+  (void)mine.is_shared_with(1, ranks[0].peers());
+  ranks[0].link(1).tell_cpu(-1);
+  (void)mine.is_shared_with(1, ranks[0].peers());
+  CHECK(ranks[1].link(0).peer_cpu() == -1);
+  mine.tell_again();
+  (void)mine.is_shared_with(1, ranks[0].peers());
+  CHECK(ranks[1].link(0).peer_cpu() == CpuSet::of_this_thread().at(0));
+}
+
+}  // namespace
+}  // namespace tutti::test
