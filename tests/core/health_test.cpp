@@ -64,6 +64,24 @@ TEST_CASE("a rank that does not call is named when the deadline passes") {
   CHECK((contains(said[0], "no collective yet") || contains(said[1], "no collective yet")));
 }
 
+TEST_CASE("a rank that makes the same call again names who does not") {
+  constexpr int kTogether = 5;
+  auto said = with_ranks(3, {{"timeout_ms", "300"}, {"transport", "shm"}}, [](tutti_comm_t* comm, int rank) {
+    float value = 0;
+    auto call = [&] { return tutti_all_reduce(&value, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); };
+    for (int number = 0; number < kTogether; ++number) call();
+    if (rank == 2) {
+      while (tutti_comm_status(comm) == TUTTI_SUCCESS) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } else {
+      call();
+    }
+    return std::string(tutti_last_error(comm));
+  });
+  const std::string whom = fmt::format("waits for rank 2, whose last call is all_reduce #{}", kTogether);
+  INFO(said[0] << "\n" << said[1] << "\n" << said[2]);
+  CHECK((contains(said[0], whom) || contains(said[1], whom)));
+}
+
 TEST_CASE("a request that nobody waits for fails at its deadline too") {
   auto said =
       with_ranks(2, {{"timeout_ms", "300"}, {"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {

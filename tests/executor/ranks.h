@@ -89,9 +89,28 @@ class Rank {
 
   // Runs one call to its end, sleeping as a real rank does, but until the deadline: a lost wake-up is an error.
   Status run(const std::vector<Program>& programs, const Call& call, int timeout_ms = kPatienceMs) {
-    Deadline deadline = Deadline::after_ms(timeout_ms);
     run_.prepare(programs);
     run_.start(programs, call, peers_);
+    return run_to_end(timeout_ms);
+  }
+  // The same call once more; of what run() was given only the signature and what the buffers hold may have changed.
+  Status run_again(int timeout_ms = kPatienceMs) {
+    run_.start_again();
+    if (run_.repeats() && run_.finish(false)) return {};
+    return run_to_end(timeout_ms);
+  }
+  bool repeats() const { return run_.repeats(); }
+
+  // Breaks all links, as a communicator does whose call has failed.
+  void abort() {
+    for (auto& link : links_) {
+      if (link) link->abort();
+    }
+  }
+
+ private:
+  Status run_to_end(int timeout_ms) {
+    Deadline deadline = Deadline::after_ms(timeout_ms);
     Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
     for (;;) {
       Progress progress = run_.still_waits() ? Progress::kBlocked : TUTTI_TRY(run_.advance());
@@ -105,14 +124,6 @@ class Rank {
     }
   }
 
-  // Breaks all links, as a communicator does whose call has failed.
-  void abort() {
-    for (auto& link : links_) {
-      if (link) link->abort();
-    }
-  }
-
- private:
   Result<Progress> sleep(int at_most_ms) {
     WaitSet waits;
     for (auto& link : links_) {

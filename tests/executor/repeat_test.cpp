@@ -1,0 +1,136 @@
+// Small calls that are made again (executor/repeat.h): the results of all algorithms, with links that hold back, refuse
+// and break in the middle of them, and a peer that comes with another call.
+#include <catch2/catch.hpp>
+
+#include "executor/collective.h"
+#include "transports/fault/fault.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr uint64_t kSeed = 20261123;
+
+MakeTransport with_faults(const std::string& over, const Faults& faults) {
+  return [inner = fabric(over).make, faults](const TransportContext& context) {
+    Faults own = faults;
+    own.seed = faults.seed * 100 + static_cast<uint64_t>(context.rank);
+    return make_fault_transport(inner(context), own);
+  };
+}
+
+Case draw_small(Chance& chance, const Algorithm& algorithm, int nranks) {
+  Case which = draw_case(chance, algorithm, nranks, false);
+  which.count = static_cast<uint64_t>(chance.between(0, 10));  // a line holds 10 elements
+  which.channels = 1;
+  which.memory = Memory::kOrdinary;
+  return which;
+}
+
+// One call that its ranks make again and again, each time with other contents.
+class Repeated {
+ public:
+  Repeated(Case which, const MakeTransport& make)
+      : which_(std::move(which)),
+        plan_(plan_for(which_)),
+        ranks_({.nranks = which_.nranks,
+                .channels = plan_.shape().channels,
+                .slots = 2,
+                .slot_bytes = plan_.shape().slice_bytes},
+               make) {
+    for (int rank = 0; rank < which_.nranks; ++rank) {
+      programs_.push_back(programs_of(plan_, rank));
+      buffers_.push_back(std::make_unique<Buffers>(ranks_[rank], room_for(which_)));
+      buffers_.back()->fill(which_, rank, 0);
+      bound_.push_back(std::make_unique<BoundCall>(*buffers_.back(), plan_.shape(), which_, rank, 0));
+    }
+  }
+
+  std::vector<Status> each(const std::function<Status(int rank)>& body) { return ranks_.each(body); }
+
+  Status call(int rank, int number) {
+    Buffers& buffers = *buffers_[rank];
+    buffers.fill(which_, rank, static_cast<uint64_t>(number));
+    Call& call = bound_[rank]->call;
+    call.signature = 1000 + static_cast<uint64_t>(number);
+    TUTTI_TRY(number == 0 ? ranks_[rank].run(programs_[rank], call) : ranks_[rank].run_again());
+    if (number > 0 && ranks_[rank].repeats()) ++repeated_;
+    std::string wrong = buffers.wrong_result();
+    if (!wrong.empty()) return error(Code::kInternal, "rank {}, call {}: {}", rank, number, wrong);
+    if (buffers.rest_untouched()) return {};
+    return error(Code::kSystem, "rank {}, call {} wrote beside its result", rank, number);
+  }
+
+  Rank& operator[](int rank) { return ranks_[rank]; }
+  int repeated() const { return repeated_; }
+
+ private:
+  const Case which_;
+  const Plan plan_;
+  Ranks ranks_;
+  std::vector<std::vector<Program>> programs_;
+  std::vector<std::unique_ptr<Buffers>> buffers_;
+  std::vector<std::unique_ptr<BoundCall>> bound_;
+  std::atomic<int> repeated_{0};
+};
+
+}  // namespace
+
+TEST_CASE("a small call made again gives each rank its result, also over links that hold back and refuse") {
+  constexpr int kCalls = 12;
+  const std::string over = GENERATE("loopback", "shm", "tcp");
+  const bool with_holds = GENERATE(false, true);
+  const Faults faults{.hold_chance = 0.15, .full_chance = 0.15};
+  Chance chance(kSeed);
+  int repeated = 0;
+  for (int nranks : {2, 3, 4}) {
+    for (const Algorithm* algorithm : algorithms()) {
+      Case which = draw_small(chance, *algorithm, nranks);
+      INFO(which.text() << " over " << over << ", faults " << with_holds);
+      Repeated calls(which, with_holds ? with_faults(over, faults) : fabric(over).make);
+      auto statuses = calls.each([&](int rank) -> Status {
+        for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
+        return {};
+      });
+      for (const Status& status : statuses) CHECK(status.message() == "");
+      repeated += calls.repeated();
+    }
+  }
+  // Links that need polling, TCP's and those with faults, are driven by advance() alone.
+  CHECK((repeated > 0) == (over != "tcp" && !with_holds));
+}
+
+TEST_CASE("a link that breaks in a call made again ends every rank with an error") {
+  const std::string over = GENERATE("loopback", "shm");
+  Chance chance(kSeed + 1);
+  for (const Algorithm* algorithm : algorithms()) {
+    Case which = draw_small(chance, *algorithm, 3);
+    Faults faults{.kill = static_cast<uint64_t>(chance.between(3, 20))};
+    INFO(which.text() << " over " << over << ", broken at " << faults.kill);
+    Repeated calls(which, with_faults(over, faults));
+    auto statuses = calls.each([&](int rank) {
+      Status status;
+      for (int number = 0; number < 2000 && status.ok(); ++number) status = calls.call(rank, number);
+      calls[rank].abort();
+      return status;
+    });
+    for (const Status& status : statuses) {
+      INFO(status.message());
+      CHECK((status.code() == Code::kAborted || status.code() == Code::kRemote));
+    }
+  }
+}
+
+TEST_CASE("a rank that makes a call again finds that its peer makes another one") {
+  constexpr int kSame = 4;
+  const std::string over = GENERATE("loopback", "shm");
+  const Case which{.algorithm = find_algorithm(TUTTI_ALL_REDUCE, "direct_one_shot"), .count = 3};
+  INFO(over);
+  Repeated calls(which, fabric(over).make);
+  auto statuses = calls.each([&](int rank) -> Status {
+    for (int number = 0; number < kSame; ++number) TUTTI_TRY(calls.call(rank, number));
+    return calls.call(rank, kSame + rank);  // another number is another signature
+  });
+  for (const Status& status : statuses) CHECK(status.code() == Code::kInvalidUsage);
+}
+
+}  // namespace tutti::test
