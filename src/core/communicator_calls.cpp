@@ -103,7 +103,7 @@ void Communicator::announce_call() {
   call_.signature = record_.signature();
 }
 
-// Calls that repeats() is true of have no windows: all they send fits into lines.
+// Calls that repeats() is true of have no windows: what they send goes into lines and slots.
 bool Communicator::is_again(const CallArguments& arguments) {
   bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !tries_pulls_;
   if (!is_bound || collective_.request.arguments != arguments || arguments.completed != nullptr) return false;

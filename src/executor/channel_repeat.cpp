@@ -1,57 +1,69 @@
-// The interpreter's part in small calls that are made again: it notes what they do, and leaves that when something else
-// comes.
+// The interpreter's part in calls that are made again: it notes what they do, and leaves that when something else comes.
 #include <algorithm>
 
 #include "executor/channel_run.h"
 
 namespace tutti {
+namespace {
+
+// Whether all of such a message is its line, and at most its slot.
+bool is_plain(MessageKind kind) {
+  return kind == MessageKind::kInline || kind == MessageKind::kSlot || kind == MessageKind::kSignal;
+}
+
+}  // namespace
 
 void ChannelRun::note_repeat() {
   repeat_.clear();
   repeat_of_ = starts_;
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
-  bool is_small = one_slice_ && !has_function && program_->ops.size() < frames_.size();
+  bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
+  bool repeats = one_slice_ && growth_ == 1 && !has_function && !streams && program_->ops.size() < frames_.size();
   for (const ProgramSection& section : program_->sections) {
-    is_small = is_small && section.most_lag == 0;
-    for (uint32_t i = section.ops.first; is_small && i < section.ops.first + section.ops.count; ++i) {
+    repeats = repeats && section.most_lag == 0;
+    for (uint32_t i = section.ops.first; repeats && i < section.ops.first + section.ops.count; ++i) {
       const Op& op = program_->ops[i];
       frame_ = &frame_of(op);
       repeat_.begin_op(i);
-      is_small = frame_->stays_in == starts_ && (op.kind == OpKind::kWait ? note_wait(op) : note_compute(op));
+      repeats = frame_->stays_in == starts_ && (op.kind == OpKind::kWait ? note_wait(op) : note_compute(op));
     }
   }
-  if (!is_small) repeat_.clear();
+  if (!repeats) repeat_.clear();
 }
 
 bool ChannelRun::note_wait(const Op& op) {
-  if (frame_->kind != MessageKind::kInline) return false;
+  if (!is_plain(frame_->kind)) return false;
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
-  repeat_.receive(from, stream, static_cast<uint32_t>(frame_->size_bytes), frame_->into);
+  repeat_.receive(from, stream, frame_->kind, static_cast<uint32_t>(frame_->size_bytes), frame_->into);
   if (op.release) repeat_.release(stream);
   return true;
 }
 
 bool ChannelRun::note_compute(const Op& op) {
   Frame& frame = *frame_;
-  auto is_inline = [](const Delivery& delivery) { return delivery.kind == MessageKind::kInline; };
-  if (!std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_inline)) return false;
+  auto repeats = [](const Delivery& delivery) { return is_plain(delivery.kind) && delivery.payload == nullptr; };
+  if (!std::all_of(frame.deliveries.begin(), frame.deliveries.end(), repeats)) return false;
   auto to_peer = [&](uint32_t i) -> Peer& { return peer(program_->sends[op.sends.first + i].peer); };
   for (uint32_t i = 0; i < op.sends.count; ++i) repeat_.await_room(to_peer(i), to_peer(i).send_stream(channel_));
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     const Operand& operand = program_->operands[op.sources.first + i];
     if (operand.space == Space::kArrival) repeat_.find(&frame.sources[i], peer(operand.index).recv_stream(channel_));
   }
+  for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
+    bool is_slot = frame.deliveries[i].kind == MessageKind::kSlot;
+    if (is_slot) repeat_.find_slot(&frame.destinations[slot++], to_peer(i).send_stream(channel_));
+  }
   auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
   bool only_moves = moves(op);
   bool has_work = size_bytes > 0 && !frame.destinations.empty();
   if (has_work && !only_moves) repeat_.reduce(reduction(op));
   for (size_t i = 0; has_work && only_moves && i < frame.destinations.size(); ++i) {
-    repeat_.copy(&frame.sources[0], frame.destinations[i], size_bytes);
+    repeat_.copy(&frame.sources[0], &frame.destinations[i], size_bytes);
   }
   const std::byte** value = only_moves && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), value, size_bytes);
+    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), frame.deliveries[i].kind, value, size_bytes);
   }
   for (uint32_t i = 0; i < op.releases.count; ++i) {
     repeat_.release(peer(program_->releases[op.releases.first + i]).recv_stream(channel_));

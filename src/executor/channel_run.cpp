@@ -19,7 +19,7 @@ void ChannelRun::prepare(const Program& program) {
   size_t actions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    actions += 2 + op.sources.count + op.destinations.count + size_t{3} * op.sends.count + op.releases.count;
+    actions += 2 + op.sources.count + op.destinations.count + size_t{4} * op.sends.count + op.releases.count;
     Frame& frame = frames_[std::min(i, frames_.size() - 1)];
     frame.sources.reserve(op.sources.count);
     frame.widths.reserve(op.sources.count);

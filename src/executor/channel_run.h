@@ -28,7 +28,7 @@ class ChannelRun {
   // The same call once more: nothing that start() was given has changed but the signature.
   void start_again();
 
-  // Whether this call, or the one before, is a small one that was made before.
+  // Whether this call, or the one before, goes by what was noted of an earlier one.
   bool repeats() const { return repeats_; }
   // With repeats(), after start_again(): true when the call is done. Else advance() goes on.
   bool finish();

@@ -4,9 +4,9 @@
 
 namespace tutti {
 
-void Repeat::receive(Peer& peer, RecvStream& from, uint32_t size_bytes, std::byte* into) {
-  actions_.push_back({.kind = Kind::kReceive, .op = op_, .size_bytes = size_bytes, .peer = &peer, .from = &from,
-                      .into = into});
+void Repeat::receive(Peer& peer, RecvStream& from, MessageKind message, uint32_t size_bytes, std::byte* into) {
+  actions_.push_back({.kind = Kind::kReceive, .message = message, .op = op_, .size_bytes = size_bytes, .peer = &peer,
+                      .from = &from, .into = into});
 }
 
 void Repeat::release(RecvStream& stream) { actions_.push_back({.kind = Kind::kRelease, .op = op_, .from = &stream}); }
@@ -15,17 +15,21 @@ void Repeat::await_room(Peer& peer, SendStream& to) {
   actions_.push_back({.kind = Kind::kAwaitRoom, .op = op_, .peer = &peer, .to = &to});
 }
 
-void Repeat::send(Peer& peer, SendStream& to, const std::byte** value, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kSend, .op = op_, .size_bytes = size_bytes, .peer = &peer, .to = &to,
-                      .place = value});
+void Repeat::send(Peer& peer, SendStream& to, MessageKind message, const std::byte** value, uint32_t size_bytes) {
+  actions_.push_back({.kind = Kind::kSend, .message = message, .op = op_, .size_bytes = size_bytes, .peer = &peer,
+                      .to = &to, .place = value});
 }
 
 void Repeat::find(const std::byte** place, RecvStream& received) {
   actions_.push_back({.kind = Kind::kFind, .op = op_, .from = &received, .place = place});
 }
 
-void Repeat::copy(const std::byte** from, std::byte* to, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kCopy, .op = op_, .size_bytes = size_bytes, .place = from, .into = to});
+void Repeat::find_slot(std::byte** place, SendStream& to) {
+  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .to = &to, .target = place});
+}
+
+void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
+  actions_.push_back({.kind = Kind::kCopy, .op = op_, .size_bytes = size_bytes, .place = from, .target = to});
 }
 
 void Repeat::reduce(const ReduceArgs& args) {
@@ -72,28 +76,41 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
       return take(action, signature) ? Walk::kDone : Walk::kElse;
     case Kind::kRelease: action.from->release(); break;
     case Kind::kAwaitRoom: return action.to->has_room() ? Walk::kDone : Walk::kWaits;
-    case Kind::kSend: {
-      auto sent = action.to->send_inline(signature, {*action.place, action.size_bytes});
-      if (!sent.ok()) return Walk::kElse;
-      return *sent == PutResult::kFull ? Walk::kWaits : Walk::kDone;
-    }
+    case Kind::kSend: return send(action, signature);
     case Kind::kFind: *action.place = action.from->payload(); break;
+    case Kind::kFindSlot: *action.target = action.to->slot(); break;
     case Kind::kCopy:
-      if (*action.place != action.into) std::memcpy(action.into, *action.place, action.size_bytes);
+      if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;
     case Kind::kReduce: tutti::reduce(reductions_[action.reduction]); break;
   }
   return Walk::kDone;
 }
 
+Repeat::Walk Repeat::send(const Action& action, uint64_t signature) {
+  SendStream& to = *action.to;
+  Message message{.kind = action.message, .size_bytes = action.size_bytes, .chunk_bytes = action.size_bytes};
+  auto sent = action.message == MessageKind::kInline ? to.send_inline(signature, {*action.place, action.size_bytes})
+                                                     : to.send(message, signature, nullptr);
+  if (!sent.ok()) return Walk::kElse;
+  return *sent == PutResult::kFull ? Walk::kWaits : Walk::kDone;
+}
+
 // False when it is another message than in the calls before.
 bool Repeat::take(const Action& action, uint64_t signature) {
-  const Line& line = action.from->next_line();
-  uint64_t expected = kind_and_size(MessageKind::kInline, action.size_bytes);
-  if (line.words[1] != signature || line.words[2] != expected) return false;
-  auto* payload = reinterpret_cast<const std::byte*>(&line.words[3]);
-  if (action.into != nullptr) std::memcpy(action.into, payload, action.size_bytes);
-  action.from->take(MessageKind::kInline, payload, action.size_bytes, Lent::kNo);
+  RecvStream& from = *action.from;
+  const Line& line = from.next_line();
+  if (line.words[1] != signature || line.words[2] != kind_and_size(action.message, action.size_bytes)) return false;
+  const std::byte* payload = nullptr;
+  if (action.message == MessageKind::kInline) {
+    payload = reinterpret_cast<const std::byte*>(&line.words[3]);
+  } else {
+    Message message = decode(line);
+    if (message.output || message.chunk_bytes != action.size_bytes) return false;
+    if (action.message == MessageKind::kSlot) payload = from.next_slot();
+  }
+  if (action.into != nullptr && payload != nullptr) std::memcpy(action.into, payload, action.size_bytes);
+  from.take(action.message, payload, action.size_bytes, Lent::kNo);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Repeat: what is left to do of a small call when the same one is made again. In such a call every message fits into
-// its line; then all that changes from call to call is which lines those are.
+// Repeat: what is left to do of a call when the same one is made again, and every message is one line, with its payload
+// there or in a slot. Then all that changes from call to call is which lines and slots those are.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@ class Repeat {
 
   // What comes from here on belongs to the op with this number, in the order in which they run.
   void begin_op(uint32_t op) { op_ = op; }
-  // The next message of `from` has so many bytes; they are stored to `into`, if that is not null.
-  void receive(Peer& peer, RecvStream& from, uint32_t size_bytes, std::byte* into);
+  // The next message of `from` is of this kind and has so many bytes; they are stored to `into`, if that is not null.
+  void receive(Peer& peer, RecvStream& from, MessageKind message, uint32_t size_bytes, std::byte* into);
   void release(RecvStream& stream);
   // There is room for one more message.
   void await_room(Peer& peer, SendStream& to);
-  // Places, which outlive this, hold where values lie.
-  void send(Peer& peer, SendStream& to, const std::byte** value, uint32_t size_bytes);
+  // Places, which outlive this, hold where values lie, or go. A slot's value is there before it is sent.
+  void send(Peer& peer, SendStream& to, MessageKind message, const std::byte** value, uint32_t size_bytes);
   void find(const std::byte** place, RecvStream& received);
-  void copy(const std::byte** from, std::byte* to, uint32_t size_bytes);
+  void find_slot(std::byte** place, SendStream& to);
+  void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
   void reduce(const ReduceArgs& args);
   void clear();
@@ -48,9 +49,10 @@ class Repeat {
   size_t position() const { return at_; }
 
  private:
-  enum class Kind : uint8_t { kReceive, kRelease, kAwaitRoom, kSend, kFind, kCopy, kReduce };
+  enum class Kind : uint8_t { kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kCopy, kReduce };
   struct Action {
     Kind kind = Kind::kRelease;
+    MessageKind message = MessageKind::kInline;
     uint32_t op = 0;
     uint32_t size_bytes = 0;
     uint32_t reduction = 0;
@@ -59,11 +61,13 @@ class Repeat {
     SendStream* to = nullptr;
     const std::byte** place = nullptr;
     std::byte* into = nullptr;
+    std::byte** target = nullptr;
   };
 
   // One action; kDone: the next one's turn.
   Walk act(const Action& action, uint64_t signature) const;
   static bool take(const Action& action, uint64_t signature);
+  static Walk send(const Action& action, uint64_t signature);
 
   std::vector<Action> actions_;
   std::vector<ReduceArgs> reductions_;
