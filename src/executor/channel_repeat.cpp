@@ -1,4 +1,5 @@
-// The interpreter's part in calls that are made again: it notes what they do, and leaves that when something else comes.
+// The interpreter's part in calls that are made again: it notes what they do, and leaves that when something else
+// comes.
 #include <algorithm>
 
 #include "executor/channel_run.h"
