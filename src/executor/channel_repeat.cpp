@@ -21,15 +21,22 @@ void ChannelRun::note_repeat() {
   bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
   bool repeats = one_slice_ && growth_ == 1 && !has_function && !streams && program_->ops.size() < frames_.size();
   for (const ProgramSection& section : program_->sections) {
-    repeats = repeats && section.most_lag == 0;
-    for (uint32_t i = section.ops.first; repeats && i < section.ops.first + section.ops.count; ++i) {
-      const Op& op = program_->ops[i];
-      frame_ = &frame_of(op);
-      repeat_.begin_op(i);
-      repeats = frame_->stays_in == starts_ && (op.kind == OpKind::kWait ? note_wait(op) : note_compute(op));
-    }
+    for (uint32_t round = 0; repeats && round <= section.most_lag; ++round) repeats = note_round(section, round);
   }
   if (!repeats) repeat_.clear();
+}
+
+// Of one slice, an op runs in the round that is its lag.
+bool ChannelRun::note_round(const ProgramSection& section, uint32_t round) {
+  for (uint32_t i = section.ops.first; i < section.ops.first + section.ops.count; ++i) {
+    const Op& op = program_->ops[i];
+    if (op.lag != round) continue;
+    frame_ = &frame_of(op);
+    repeat_.begin_op(i);
+    bool repeats = frame_->stays_in == starts_ && (op.kind == OpKind::kWait ? note_wait(op) : note_compute(op));
+    if (!repeats) return false;
+  }
+  return true;
 }
 
 bool ChannelRun::note_wait(const Op& op) {
@@ -112,6 +119,7 @@ void ChannelRun::go_to(uint32_t op) {
     enter_section();
   }
   op_ = op - program_->sections[section_].ops.first;
+  round_ = program_->ops[op].lag;
 }
 
 }  // namespace tutti

@@ -84,6 +84,7 @@ class ChannelRun {
   void begin();
   // What repeat_ has to do, from the frames of the call before; nothing where it was not small.
   void note_repeat();
+  bool note_round(const ProgramSection& section, uint32_t round);
   bool note_wait(const Op& op);
   bool note_compute(const Op& op);
   Step walk_repeat();
