@@ -36,7 +36,8 @@ class Repeated {
                 .channels = plan_.shape().channels,
                 .slots = 2,
                 .slot_bytes = plan_.shape().slice_bytes},
-               make) {
+               make),
+        again_(which_.nranks) {
     for (int rank = 0; rank < which_.nranks; ++rank) {
       programs_.push_back(programs_of(plan_, rank));
       buffers_.push_back(std::make_unique<Buffers>(ranks_[rank], room_for(which_)));
@@ -54,13 +55,22 @@ class Repeated {
     });
   }
 
+  // One that the rank makes anew, with memory that the others reach.
+  Status call_sharing(int rank, int number) {
+    Case sharing = which_;
+    sharing.memory = Memory::kShared;
+    again_[rank] = false;
+    return run_call(ranks_[rank], plan_, programs_[rank], *buffers_[rank], sharing, number);
+  }
+
   Status call(int rank, int number) {
     Buffers& buffers = *buffers_[rank];
     buffers.fill(which_, rank, static_cast<uint64_t>(number));
     Call& call = bound_[rank]->call;
     call.signature = 1000 + static_cast<uint64_t>(number);
-    TUTTI_TRY(number == 0 ? ranks_[rank].run(programs_[rank], call) : ranks_[rank].run_again());
-    if (number > 0 && ranks_[rank].repeats()) ++repeated_;
+    TUTTI_TRY(again_[rank] ? ranks_[rank].run_again() : ranks_[rank].run(programs_[rank], call));
+    if (again_[rank] && ranks_[rank].repeats()) ++repeated_;
+    again_[rank] = true;
     std::string wrong = buffers.wrong_result();
     if (!wrong.empty()) return error(Code::kInternal, "rank {}, call {}: {}", rank, number, wrong);
     if (buffers.rest_untouched()) return {};
@@ -76,6 +86,7 @@ class Repeated {
   std::vector<std::vector<Program>> programs_;
   std::vector<std::unique_ptr<Buffers>> buffers_;
   std::vector<std::unique_ptr<BoundCall>> bound_;
+  std::vector<char> again_;  // whether the rank's last call was this one
   std::atomic<int> repeated_{0};
 };
 
@@ -103,6 +114,28 @@ TEST_CASE("a call made again gives each rank its result, also over links that ho
   }
   // Links that need polling, TCP's and those with faults, are driven by advance() alone.
   CHECK((repeated > 0) == (over != "tcp" && !with_holds));
+}
+
+TEST_CASE("a call made again is right when the messages of some ranks are of another kind than before") {
+  constexpr int kCalls = 16;
+  const std::string over = GENERATE("loopback", "shm");
+  Chance chance(kSeed + 2);
+  for (int nranks : {2, 3, 4}) {
+    for (const Algorithm* algorithm : algorithms()) {
+      Case which = draw_repeatable(chance, *algorithm, nranks);
+      which.count = static_cast<uint64_t>(chance.one_of({11, 100, 250}));
+      INFO(which.text() << " over " << over);
+      Repeated calls(which, fabric(over).make);
+      auto statuses = calls.each([&](int rank) -> Status {
+        for (int number = 0; number < kCalls; ++number) {
+          bool shares = rank % 2 == 0 && number % 4 == 3;
+          TUTTI_TRY(shares ? calls.call_sharing(rank, number) : calls.call(rank, number));
+        }
+        return {};
+      });
+      for (const Status& status : statuses) CHECK(status.message() == "");
+    }
+  }
 }
 
 TEST_CASE("a link that breaks in a call made again ends every rank with an error") {
