@@ -205,6 +205,10 @@ at::Tensor view(const at::Tensor& self, c10::IntArrayRef sizes) {
   return as_strided(self, inferred, strides, self.storage_offset());
 }
 
+at::Tensor reshape_alias(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  return as_strided(self, sizes, strides, self.storage_offset());
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty);
   m.impl("empty_strided", empty_strided);
@@ -212,9 +216,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", copy_from_and_resize);
   m.impl("as_strided", as_strided);
   m.impl("view", view);
-  m.impl("_reshape_alias", [](const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-    return as_strided(self, sizes, strides, self.storage_offset());
-  });
+  m.impl("_reshape_alias", reshape_alias);
 }
 
 void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
