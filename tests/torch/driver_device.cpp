@@ -108,7 +108,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override { ++recorded_on_streams; }
 
  private:
-  static c10::Stream stream(c10::StreamId id) { return {c10::Stream::UNSAFE, kDevice, id}; }
+  static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, kDevice, id); }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
@@ -184,8 +184,8 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
 
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) { return copy_from(from, to, false); }
 
-at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                      std::optional<int64_t> offset) {
+at::Tensor lying_in(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                    std::optional<int64_t> offset) {
   auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
                                                          self.key_set(), self.dtype());
   result.unsafeGetTensorImpl()->set_storage_offset(offset.value_or(self.storage_offset()));
@@ -202,11 +202,11 @@ at::Tensor view(const at::Tensor& self, c10::IntArrayRef sizes) {
   TORCH_CHECK(self.is_contiguous(), "view of a tensor that is not contiguous");
   at::DimVector strides(inferred.size(), 1);
   for (size_t i = inferred.size(); i-- > 1;) strides[i - 1] = strides[i] * inferred[i];
-  return as_strided(self, inferred, strides, self.storage_offset());
+  return lying_in(self, inferred, strides, self.storage_offset());
 }
 
 at::Tensor reshape_alias(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  return as_strided(self, sizes, strides, self.storage_offset());
+  return lying_in(self, sizes, strides, self.storage_offset());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -214,7 +214,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty_strided", empty_strided);
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
-  m.impl("as_strided", as_strided);
+  m.impl("as_strided", lying_in);
   m.impl("view", view);
   m.impl("_reshape_alias", reshape_alias);
 }
