@@ -168,6 +168,32 @@ TUTTI_API tutti_status_t tutti_comm_init_rank_config(tutti_comm_t** comm, int nr
  * tutti_comm_init_rank(). `config` may be NULL. */
 TUTTI_API tutti_status_t tutti_comm_init_from_environment(tutti_comm_t** comm, const tutti_config_t* config);
 
+/* A key-value store that the ranks of a job share, of the program that embeds tutti. Set `struct_size =
+ * sizeof(tutti_store_t)`. Keys and values are texts of printable characters, values of less than
+ * TUTTI_STORE_VALUE_SIZE. Called by the thread that joins, and only while it does. The functions return TUTTI_SUCCESS,
+ * or TUTTI_SYSTEM_ERROR when the store cannot be reached, and must not throw or call tutti. */
+#define TUTTI_STORE_VALUE_SIZE 1024
+typedef struct tutti_store {
+  size_t struct_size;
+  /* Puts a copy of `value` under `key`, in place of what is there. */
+  tutti_status_t (*set)(void* context, const char* key, const char* value);
+  /* Copies what is under `key`, and a NUL, to `value`, which has room for `size_bytes`. Blocks until there is
+   * something, for timeout_ms at most, with 0 not at all; then TUTTI_TIMEOUT. May say so early: it is asked again. */
+  tutti_status_t (*get)(void* context, const char* key, char* value, size_t size_bytes, int64_t timeout_ms);
+  /* Takes away what is under `key`. NULL where the store cannot: then no two joins may use one key. */
+  tutti_status_t (*remove)(void* context, const char* key);
+  void* context; /* the functions' first argument */
+} tutti_store_t;
+
+/* Joins the communicator of `nranks` ranks as `rank`; the ranks meet through `store`: rank 0 puts an id there under
+ * `key`, the others read it, and when all have joined rank 0 takes it away. The id holds the job's secret: whoever
+ * reads the store can join. `key` is the same on all ranks, and another one for communicators that are made at the same
+ * time. Ids that an earlier run has left there are noticed: rank 0's replaces them. The functions of `store` are not
+ * called after the return. Blocks, owns and fails as tutti_comm_init_rank_config() does; also TUTTI_TIMEOUT when rank 0
+ * puts no id there, and TUTTI_SYSTEM_ERROR when the store fails. */
+TUTTI_API tutti_status_t tutti_comm_init_store(tutti_comm_t** comm, int nranks, int rank, const tutti_store_t* store,
+                                               const char* key, const tutti_config_t* config);
+
 /* Makes new communicators of the ranks of `comm`: one of all ranks with the same `color`, numbered by `key` and, where
  * keys are alike, by their rank in `comm`. With color < 0 a rank takes part and gets *new_comm = NULL. A collective
  * call of `comm`: every rank makes it, in the same place of the order. Blocks until all ranks of the new communicator
@@ -195,6 +221,10 @@ TUTTI_API tutti_status_t tutti_comm_memory(tutti_comm_t* comm, tutti_comm_memory
 /* This process's rank (0-based), and the number of ranks. Never block. */
 TUTTI_API tutti_status_t tutti_comm_rank(const tutti_comm_t* comm, int* rank);
 TUTTI_API tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size);
+
+/* A number that tells this communicator from others: the same on all its ranks, and new for each one that is made. It
+ * is no secret. Does not block. */
+TUTTI_API tutti_status_t tutti_comm_id(const tutti_comm_t* comm, uint64_t* id);
 
 /* TUTTI_SUCCESS while the communicator works, else its first error. Any thread; never blocks. */
 TUTTI_API tutti_status_t tutti_comm_status(const tutti_comm_t* comm);
@@ -508,6 +538,46 @@ TUTTI_API tutti_status_t tutti_wait_all(size_t count, tutti_request_t** requests
  * returns its status; of several that are complete the first by position. Entries that are NULL are skipped; when all
  * are, *index = count and nothing is waited for. The requests may belong to several communicators. */
 TUTTI_API tutti_status_t tutti_wait_any(size_t count, tutti_request_t** requests, size_t* index);
+
+/* ---- Profiling ---------------------------------------------------------------------------------------------- */
+
+/* What a profiler is told of a call. The texts are valid until its function returns. */
+typedef struct tutti_profiled_call {
+  size_t struct_size; /* of the library's struct: newer ones have more fields at the end */
+  uint64_t comm_id;   /* tutti_comm_id() */
+  int32_t rank;
+  int32_t nranks;
+  tutti_collective_t collective;
+  tutti_datatype_t datatype;
+  tutti_op_t op;         /* of reductions; an operation of the program is named by its number */
+  int32_t root;          /* of collectives that have one, else -1 */
+  int32_t peer;          /* of sends and receives, else -1; TUTTI_ANY_SOURCE is possible */
+  int32_t tag;           /* likewise; else 0 */
+  uint64_t sequence;     /* which collective of the communicator, from 1, as in sentences; 0: a send or receive */
+  uint64_t send_bytes;   /* what this rank's buffers of the call span; 0: not used on this rank */
+  uint64_t recv_bytes;
+  const char* algorithm; /* "ring"; "copy" on one rank, "" for sends and receives */
+} tutti_profiled_call_t;
+
+/* Set `struct_size = sizeof(tutti_profiler_t)`. Whoever makes progress calls the functions: a thread in a tutti call or
+ * one of the library's, of one communicator one at a time. They must be short, must not throw, and not call tutti. */
+typedef struct tutti_profiler {
+  size_t struct_size;
+  /* The call begins to run: calls before it are done, and its buffers and plan are known. What it returns is handed to
+   * `end` of the same call. */
+  void* (*begin)(void* context, const tutti_profiled_call_t* call);
+  /* It is done, or has failed with `status`: once for each `begin`. */
+  void (*end)(void* context, void* begun, tutti_status_t status);
+  void* context; /* the functions' first argument; must live as long as the profiler is installed */
+} tutti_profiler_t;
+
+/* Tells the profiler of each call of `comm` from now on, and of communicators that are split from it; NULL: nobody any
+ * more. The struct is copied. Small calls of a group that are made as one are told as one. A call on a stream that goes
+ * through the host is told when the stream has come to it; what a GPU does by itself, among ranks that share it, is for
+ * the GPU's profilers to see. Without a profiler calls take no longer; with one, small calls do without the shortcuts
+ * for those that are made again. Does not block. Errors: TUTTI_INVALID_ARGUMENT when a function is missing,
+ * TUTTI_INVALID_USAGE while calls are under way. */
+TUTTI_API tutti_status_t tutti_comm_set_profiler(tutti_comm_t* comm, const tutti_profiler_t* profiler);
 
 #ifdef __cplusplus
 }

@@ -39,16 +39,53 @@ void TuttiBackend::startCoalescing() {
 TuttiBackend::WorkPtr TuttiBackend::endCoalescing() {
   std::optional<std::vector<WorkPtr>> works = take_coalesced();
   TORCH_CHECK(works.has_value(), "tutti: endCoalescing without startCoalescing");
+  put_together(*works);
   if (works->size() == 1) return works->front();
   return c10::make_intrusive<CoalescedWork>(rank_, std::move(*works));
 }
 
 // A thread that coalesces has seen its own count.
-void TuttiBackend::launched(const WorkPtr& work) {
-  if (coalescing_.load(std::memory_order_relaxed) == 0) return;
+bool TuttiBackend::coalesce(const WorkPtr& work) {
+  if (coalescing_.load(std::memory_order_relaxed) == 0) return false;
   std::lock_guard lock(coalescing_mutex_);
   auto found = coalesced_.find(std::this_thread::get_id());
-  if (found != coalesced_.end()) found->second.push_back(work);
+  if (found == coalesced_.end()) return false;
+  found->second.push_back(work);
+  return true;
+}
+
+void TuttiBackend::launched(const WorkPtr& work) { coalesce(work); }
+
+void TuttiBackend::put(const c10::intrusive_ptr<DeviceWork>& work, const c10::Stream& stream) {
+  if (coalesce(work)) return;
+  DeviceCall::put({&work->call(), 1}, stream);
+  keep_until_done(work->call());
+  work->has_been_put();
+}
+
+// Those of a device are started together, so that sends and receives may stand in any order.
+void TuttiBackend::put_together(const std::vector<WorkPtr>& works) {
+  std::map<c10::DeviceIndex, std::vector<std::shared_ptr<DeviceCall>>> by_device;
+  std::vector<DeviceWork*> put;
+  for (const WorkPtr& work : works) {
+    auto* on_device = dynamic_cast<DeviceWork*>(work.get());
+    if (on_device == nullptr) continue;
+    by_device[on_device->call()->device().index()].push_back(on_device->call());
+    put.push_back(on_device);
+  }
+  for (const auto& [index, calls] : by_device) {
+    DeviceCall::put(calls, streams_.for_collectives(calls.front()->device()));
+    for (const auto& call : calls) keep_until_done(call);
+  }
+  for (DeviceWork* work : put) work->has_been_put();
+}
+
+// A program may drop the Work of a receive, whose message is told later.
+void TuttiBackend::keep_until_done(const std::shared_ptr<DeviceCall>& call) {
+  if (!call->receives()) return;
+  std::lock_guard lock(receiving_mutex_);
+  std::erase_if(receiving_, [](const auto& each) { return each->is_done(); });
+  receiving_.push_back(call);
 }
 
 std::optional<std::vector<TuttiBackend::WorkPtr>> TuttiBackend::take_coalesced() {

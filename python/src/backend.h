@@ -13,6 +13,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "communicator.h"
+#include "device_call.h"
+#include "device_streams.h"
 #include "memory.h"
 
 namespace tutti_torch {
@@ -74,6 +76,7 @@ class TuttiBackend : public c10d::Backend {
   void setSequenceNumberForGroup() override {}  // they begin with 0 on all ranks
   uint64_t getSequenceNumberForGroup() override { return sequence_number_.load(std::memory_order_relaxed); }
   // One Work for what the calling thread starts in between; given up when one of these calls throws.
+  bool supportsCoalescing() const override { return true; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
@@ -92,17 +95,27 @@ class TuttiBackend : public c10d::Backend {
   std::chrono::milliseconds timeout() const { return options_->timeout; }
   uint64_t next_sequence_number() { return sequence_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
   void launched(const WorkPtr& work);
+  // Puts a call on a stream; while the calling thread coalesces, endCoalescing() does.
+  void put(const c10::intrusive_ptr<DeviceWork>& work, const c10::Stream& stream);
+  DeviceStreams& streams() { return streams_; }
   void stop_coalescing() { take_coalesced(); }
 
  private:
   WorkPtr receive(Tensors& tensors, int source, int tag, bool is_any);
+  // Whether it belongs to calls that the thread coalesces.
+  bool coalesce(const WorkPtr& work);
   // The calling thread's.
   std::optional<std::vector<WorkPtr>> take_coalesced();
+  void put_together(const std::vector<WorkPtr>& works);
+  void keep_until_done(const std::shared_ptr<DeviceCall>& call);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<TuttiOptions> options_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the calls that were not waited for
   const std::shared_ptr<Pool> pool_ = Pool::create();  // shared with the tensors from it
+  DeviceStreams streams_;
+  std::mutex receiving_mutex_;                          // guards what follows
+  std::vector<std::shared_ptr<DeviceCall>> receiving_;  // messages that streams may not have come to
   std::atomic<uint64_t> sequence_number_{0};
   std::atomic<uint64_t> monitored_barriers_{0};
   std::atomic<size_t> coalescing_{0};  // how many threads do

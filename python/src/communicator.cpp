@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include <c10/util/Exception.h>
+
+#include "store.h"
 
 namespace tutti_torch {
 namespace {
 
-constexpr const char* kIdKey = "tutti_id";
-constexpr char kIsId = '0', kIsSentence = '1';  // how the value begins
+constexpr const char* kKey = "tutti_id";  // in the store, which is the group's alone
 constexpr int64_t kLongestMs = 2'592'000'000;   // that tutti's options take
 
 // Options from the environment, then the group's.
@@ -34,87 +34,18 @@ class Config {
   tutti_config_t* config_ = nullptr;
 };
 
-// A group's store may outlive the group: torchrun gives it to the processes that it starts again. So rank 0 takes the id
-// back once all have joined, and a rank that meets nobody by an id looks whether there is a newer one.
-constexpr auto kNewerIdWait = std::chrono::seconds(3);
-constexpr auto kPoll = std::chrono::milliseconds(50);
-
-using Value = std::vector<uint8_t>;
-
-// What rank 0 says: the id, or what kept it from making one.
-Value make_id(tutti_unique_id_t& id) {
-  tutti_status_t status = tutti_get_unique_id(&id);
-  std::string sentence = status == TUTTI_SUCCESS ? "" : tutti_last_error(nullptr);
-  Value value(1 + (status == TUTTI_SUCCESS ? sizeof id.bytes : sentence.size()));
-  value[0] = status == TUTTI_SUCCESS ? kIsId : kIsSentence;
-  const void* rest = status == TUTTI_SUCCESS ? static_cast<const void*>(id.bytes) : sentence.data();
-  std::memcpy(value.data() + 1, rest, value.size() - 1);
-  return value;
-}
-
-tutti_unique_id_t id_of(const Value& value, Milliseconds timeout) {
-  tutti_unique_id_t id{};
-  if (value.size() != 1 + sizeof id.bytes || value[0] != kIsId) {
-    std::string sentence = value.empty() ? "" : std::string(value.begin() + 1, value.end());
-    raise(TUTTI_SYSTEM_ERROR, "rank 0 could not make the group's id", sentence, timeout);
-  }
-  std::memcpy(id.bytes, value.data() + 1, sizeof id.bytes);
-  return id;
-}
-
-// Rank 0 may take the key back at any time, and get() would wait for it: compareSet() says at once what is there, and
-// `old` if nothing is.
-bool has_newer_id(c10d::Store& store, const Value& old) {
-  auto end = std::chrono::steady_clock::now() + kNewerIdWait;
-  try {
-    do {
-      if (store.compareSet(kIdKey, old, old) != old) return true;
-      std::this_thread::sleep_for(kPoll);
-    } while (std::chrono::steady_clock::now() < end);
-  } catch (const std::exception&) {  // the store is gone, or cannot tell
-  }
-  return false;
-}
-
-tutti_comm_t* join_by(const tutti_unique_id_t& id, int rank, int size, const Config& config) {
+tutti_comm_t* join(c10d::Store& store, int rank, int size, Milliseconds timeout, const Config& config) {
+  tutti_store_t as_tutti_has_it = store_of(store);
   tutti_comm_t* comm = nullptr;
-  tutti_comm_init_rank_config(&comm, size, &id, rank, config.get());
+  tutti_status_t status = tutti_comm_init_store(&comm, size, rank, &as_tutti_has_it, kKey, config.get());
+  if (status != TUTTI_SUCCESS) raise(status, "joining the group", tutti_last_error(nullptr), timeout);
   return comm;
 }
 
-std::string hex(const tutti_unique_id_t& id) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : id.bytes) text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  return text;
-}
-
-struct Meeting {
-  tutti_comm_t* comm;
-  tutti_unique_id_t id;
-};
-
-Meeting meet(c10d::Store& store, int rank, int size, Milliseconds timeout, const Config& config) {
-  if (rank == 0) {
-    tutti_unique_id_t id{};
-    Value value = make_id(id);
-    store.set(kIdKey, value);
-    id_of(value, timeout);
-    tutti_comm_t* comm = join_by(id, rank, size, config);
-    std::string sentence = comm == nullptr ? tutti_last_error(nullptr) : "";
-    store.deleteKey(kIdKey);
-    if (comm == nullptr) raise(TUTTI_REMOTE_ERROR, "joining the group", sentence, timeout);
-    return {comm, id};
-  }
-  for (;;) {
-    store.wait({kIdKey}, timeout);
-    Value value = store.get(kIdKey);
-    tutti_unique_id_t id = id_of(value, timeout);
-    tutti_comm_t* comm = join_by(id, rank, size, config);
-    if (comm != nullptr) return {comm, id};
-    std::string sentence = tutti_last_error(nullptr);
-    if (!has_newer_id(store, value)) raise(TUTTI_REMOTE_ERROR, "joining the group", sentence, timeout);
-  }
+std::string name_of(tutti_comm_t* comm) {
+  uint64_t id = 0;
+  tutti_comm_id(comm, &id);
+  return c10::str(id);
 }
 
 }  // namespace
@@ -135,16 +66,16 @@ std::shared_ptr<Communicator> Communicator::create(c10d::Store& store, int rank,
   auto watcher = std::make_shared<Watcher>();
   watcher->start();
   try {
-    Meeting met = meet(store, rank, size, timeout, config);
-    return std::shared_ptr<Communicator>(new Communicator(met.comm, hex(met.id), timeout, watcher));
+    tutti_comm_t* comm = join(store, rank, size, timeout, config);
+    return std::shared_ptr<Communicator>(new Communicator(comm, timeout, watcher));
   } catch (...) {
     watcher->stop();
     throw;
   }
 }
 
-Communicator::Communicator(tutti_comm_t* comm, std::string id, Milliseconds timeout, std::shared_ptr<Watcher> watcher)
-    : comm_(comm), id_(std::move(id)), timeout_(timeout), process_(::getpid()), watcher_(std::move(watcher)) {}
+Communicator::Communicator(tutti_comm_t* comm, Milliseconds timeout, std::shared_ptr<Watcher> watcher)
+    : comm_(comm), name_(name_of(comm)), timeout_(timeout), process_(::getpid()), watcher_(std::move(watcher)) {}
 
 Communicator::~Communicator() { close(); }
 

@@ -55,8 +55,8 @@ class Communicator {
   void call_started() { under_way_.fetch_add(1, std::memory_order_seq_cst); }
   void call_completed();
 
-  // The same on all ranks, and never again: hexadecimal digits.
-  const std::string& id() const { return id_; }
+  // The same on all ranks, and never again.
+  const std::string& name() const { return name_; }
   // What a call waits at most, if it does not say otherwise.
   Milliseconds timeout() const { return timeout_; }
   // tutti's sentence for a status that one of its calls has just returned in this thread.
@@ -73,12 +73,12 @@ class Communicator {
   void drop();
 
  private:
-  Communicator(tutti_comm_t* comm, std::string id, Milliseconds timeout, std::shared_ptr<Watcher> watcher);
+  Communicator(tutti_comm_t* comm, Milliseconds timeout, std::shared_ptr<Watcher> watcher);
   void leave();
   void announce();
 
   tutti_comm_t* const comm_;
-  const std::string id_;
+  const std::string name_;
   const Milliseconds timeout_;
   const pid_t process_;
   const std::shared_ptr<Watcher> watcher_;  // its threads own it too

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend.h"
+#include "device_streams.h"
 #include "work.h"
 
 namespace tutti_torch {
@@ -71,23 +72,43 @@ class Launch::OwnOperation {
   tutti_op_t op_ = TUTTI_SUM;
 };
 
+struct Launch::Used {
+  std::vector<std::vector<uint64_t>> counts;
+  std::vector<std::unique_ptr<OwnOperation>> operations;
+};
+
 Launch::Launch(TuttiBackend& backend, const Named& named, const std::vector<at::Tensor>& inputs,
                std::chrono::milliseconds timeout, bool is_async)
     : backend_(backend),
       timeout_(timeout.count() > 0 ? timeout : backend.timeout()),
-      is_async_(is_async || timeout_ != backend.communicator()->timeout()),
-      call_(std::make_shared<Call>(backend.communicator(), named.name, timeout_)) {
+      is_async_(is_async) {
   for (const at::Tensor& tensor : inputs) {
-    TUTTI_TORCH_CHECK(tensor.device().is_cpu(), named.name, "this version takes tensors of the CPU, not of ",
-                      tensor.device(), "; move it with .cpu(), or use another backend for that device");
+    TUTTI_TORCH_CHECK(tensor.device() == inputs.front().device(), named.name, "the tensors are on different devices: ",
+                      inputs.front().device(), " and ", tensor.device());
     TUTTI_TORCH_CHECK(tensor.layout() == at::kStrided, named.name, "the tensor is ", tensor.layout(),
                       "; make it dense with to_dense()");
   }
   uint64_t number = c10d::isP2POp(named.type) ? 0 : backend.next_sequence_number();
-  work_ = c10::make_intrusive<TuttiWork>(backend.getRank(), named.type, named.title, inputs, call_, number);
+  if (inputs.empty() || inputs.front().device().is_cpu()) {
+    call_ = std::make_shared<Call>(backend.communicator(), named.name, timeout_);
+    work_ = c10::make_intrusive<TuttiWork>(backend.getRank(), named.type, named.title, inputs, call_, number);
+  } else {
+    device_call_ = std::make_shared<DeviceCall>(backend.communicator(), named.name, inputs.front().device());
+    device_work_ = c10::make_intrusive<DeviceWork>(backend.getRank(), named.type, named.title, inputs, device_call_,
+                                                   number);
+  }
 }
 
 Launch::~Launch() = default;
+
+void Launch::copy_out(const at::Tensor& to, const at::Tensor& from) {
+  device_call_ ? device_call_->copy_out(to, from) : call_->copy_out(to, from);
+}
+
+Launch::Used& Launch::used() {
+  if (used_ == nullptr) used_ = std::make_shared<Used>();
+  return *used_;
+}
 
 Launch::Attempt::~Attempt() {
   if (!has_succeeded) backend.stop_coalescing();
@@ -96,7 +117,7 @@ Launch::Attempt::~Attempt() {
 const void* Launch::input(const at::Tensor& tensor, std::optional<at::ScalarType> as) {
   bool is_direct = is_plain(tensor) && travels_as(tensor, as);
   at::Tensor memory = is_direct ? tensor : plain_copy(tensor, as.value_or(tensor.scalar_type()));
-  call_->keep(memory);
+  keep(memory);
   return memory.const_data_ptr();
 }
 
@@ -105,7 +126,7 @@ const void* Launch::inputs(const std::vector<at::Tensor>& tensors, std::optional
   bool are_direct = lie_behind_each_other(tensors);
   for (const at::Tensor& tensor : tensors) are_direct = are_direct && travels_as(tensor, as);
   if (are_direct) {
-    for (const at::Tensor& tensor : tensors) call_->keep(tensor);
+    for (const at::Tensor& tensor : tensors) keep(tensor);
     return begin_of(tensors);
   }
   at::NoGradGuard no_grad;
@@ -116,32 +137,32 @@ const void* Launch::inputs(const std::vector<at::Tensor>& tensors, std::optional
     memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()).copy_(tensor);
     begin += tensor.numel();
   }
-  call_->keep(memory);
+  keep(memory);
   return memory.const_data_ptr();
 }
 
 void* Launch::output(const at::Tensor& tensor, std::optional<at::ScalarType> as) {
   if (is_plain(tensor) && travels_as(tensor, as)) {
-    call_->keep(tensor);
+    keep(tensor);
     return tensor.data_ptr();
   }
   auto options = tensor.options().dtype(as.value_or(tensor.scalar_type())).requires_grad(false);
   at::Tensor memory = at::empty(tensor.sizes(), options, at::MemoryFormat::Contiguous);
-  call_->copy_out(tensor, memory);
+  copy_out(tensor, memory);
   return memory.data_ptr();
 }
 
 void* Launch::outputs(const std::vector<at::Tensor>& tensors) {
   if (tensors.size() == 1) return output(tensors.front());
   if (lie_behind_each_other(tensors)) {
-    for (const at::Tensor& tensor : tensors) call_->keep(tensor);
+    for (const at::Tensor& tensor : tensors) keep(tensor);
     return begin_of(tensors);
   }
   at::NoGradGuard no_grad;
   at::Tensor memory = at::empty({numel_of(tensors)}, tensors.front().options().requires_grad(false));
   int64_t begin = 0;
   for (const at::Tensor& tensor : tensors) {
-    call_->copy_out(tensor, memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+    copy_out(tensor, memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
     begin += tensor.numel();
   }
   return memory.data_ptr();
@@ -149,11 +170,11 @@ void* Launch::outputs(const std::vector<at::Tensor>& tensors) {
 
 void* Launch::in_place(const at::Tensor& tensor, std::optional<at::ScalarType> as) {
   if (is_plain(tensor) && travels_as(tensor, as)) {
-    call_->keep(tensor);
+    keep(tensor);
     return tensor.data_ptr();
   }
   at::Tensor memory = plain_copy(tensor, as.value_or(tensor.scalar_type()));
-  call_->copy_out(tensor, memory);
+  copy_out(tensor, memory);
   return memory.data_ptr();
 }
 
@@ -164,9 +185,9 @@ tutti_op_t Launch::operation(const Reduction& reduction) {
       reduction.factor->double_factor, at::kDouble);
   // Complex numbers are multiplied as two reals.
   at::Tensor scalar = factor.to(c10::toRealValueType(reduction.carried_as)).contiguous();
-  operations_.push_back(std::make_unique<OwnOperation>(backend_.communicator(), scalar.const_data_ptr(),
-                                                       reduction.elements.datatype));
-  return operations_.back()->op();
+  used().operations.push_back(std::make_unique<OwnOperation>(backend_.communicator(), scalar.const_data_ptr(),
+                                                             reduction.elements.datatype));
+  return used().operations.back()->op();
 }
 
 tutti_call_t& Launch::add(tutti_collective_t collective, const Elements& elements, int64_t count) {
@@ -178,14 +199,16 @@ tutti_call_t& Launch::add(tutti_collective_t collective, const Elements& element
 }
 
 const uint64_t* Launch::counts(const Elements& elements, const std::vector<int64_t>& numels) {
-  std::vector<uint64_t>& counts = counts_.emplace_back();
+  std::vector<uint64_t>& counts = used().counts.emplace_back();
   for (int64_t numel : numels) counts.push_back(static_cast<uint64_t>(numel) * elements.per_element);
   return counts.data();
 }
 
 c10::intrusive_ptr<c10d::Work> Launch::start(std::vector<at::Tensor> outputs) {
+  if (device_call_) return put_on_stream(std::move(outputs));
   call_->set_outputs(std::move(outputs));
-  if (!is_async_ && calls_.size() == 1) {
+  bool has_own_timeout = timeout_ != backend_.communicator()->timeout();
+  if (!is_async_ && !has_own_timeout && calls_.size() == 1) {
     call_->run(calls_.front());
   } else {
     call_->start(calls_);
@@ -193,6 +216,23 @@ c10::intrusive_ptr<c10d::Work> Launch::start(std::vector<at::Tensor> outputs) {
   backend_.launched(work_);
   attempt_.has_succeeded = true;
   return std::move(work_);
+}
+
+// Who waits at once waits on the current stream: the call may as well be there.
+c10::intrusive_ptr<c10d::Work> Launch::put_on_stream(std::vector<at::Tensor> outputs) {
+  const tutti_call_t& first = calls_.front();
+  bool is_send = first.collective == TUTTI_SEND;
+  bool is_message = is_send || first.collective == TUTTI_RECV;
+  DeviceStreams& streams = backend_.streams();
+  c10::Device device = device_call_->device();
+  c10::Stream stream = is_message  ? streams.for_messages(device, first.peer, is_send)
+                       : is_async_ ? streams.for_collectives(device)
+                                   : current_stream(device);
+  device_call_->set_calls({calls_.begin(), calls_.end()}, std::move(used_));
+  device_call_->set_outputs(std::move(outputs));
+  backend_.put(device_work_, stream);
+  attempt_.has_succeeded = true;
+  return std::move(device_work_);
 }
 
 }  // namespace tutti_torch

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "call.h"
+#include "device_call.h"
 #include "types.h"
 
 namespace tutti_torch {
@@ -49,7 +50,7 @@ class Launch {
   tutti_call_t& add(tutti_collective_t collective, const Elements& elements = {}, int64_t count = 0);
   // The counts of a form with counts, and where its blocks begin; live as long as the Launch.
   const uint64_t* counts(const Elements& elements, const std::vector<int64_t>& numels);
-  tutti_message_t* message() { return call_->message(); }
+  tutti_message_t* message() { return device_call_ ? device_call_->message() : call_->message(); }
 
   c10::intrusive_ptr<c10d::Work> start(std::vector<at::Tensor> outputs);
 
@@ -62,15 +63,24 @@ class Launch {
     ~Attempt();
   };
 
+  void keep(const at::Tensor& tensor) { device_call_ ? device_call_->keep(tensor) : call_->keep(tensor); }
+  void copy_out(const at::Tensor& to, const at::Tensor& from);
+  c10::intrusive_ptr<c10d::Work> put_on_stream(std::vector<at::Tensor> outputs);
+
   TuttiBackend& backend_;
   Attempt attempt_{backend_};
   const std::chrono::milliseconds timeout_;
   const bool is_async_;
+  // One of the two pairs: of the host, or of a device.
   std::shared_ptr<Call> call_;
   c10::intrusive_ptr<c10d::Work> work_;
+  std::shared_ptr<DeviceCall> device_call_;
+  c10::intrusive_ptr<DeviceWork> device_work_;
   c10::SmallVector<tutti_call_t, 1> calls_;
-  std::vector<std::vector<uint64_t>> counts_;
-  std::vector<std::unique_ptr<OwnOperation>> operations_;
+  // What the calls refer to.
+  struct Used;
+  Used& used();
+  std::shared_ptr<Used> used_;  // null: nothing
 
  public:
   ~Launch();

@@ -46,7 +46,7 @@ void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wa
   auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   auto deadline = Clock::now() + timeout;
   // A store may outlive the group and be given to the next one.
-  std::string prefix = c10::str("monitored_barrier/", communicator_->id(), "/", monitored_barriers_.fetch_add(1), "/");
+  std::string prefix = c10::str("monitored_barrier/", communicator_->name(), "/", monitored_barriers_.fetch_add(1), "/");
   std::string verdict = prefix + "verdict";
   if (rank_ != 0) {
     store_->set(prefix + std::to_string(rank_), kPassed);

@@ -12,6 +12,9 @@ constexpr auto kGroupsTimeout = c10d::kUnsetTimeout;
 
 void check_one(const std::vector<at::Tensor>& tensors, const char* name) {
   TUTTI_TORCH_CHECK(tensors.size() == 1, name, "takes one tensor, not ", tensors.size());
+  // What was received on a stream of its own has been seen not to be there after wait().
+  TUTTI_TORCH_CHECK(tensors.front().device().is_cpu(), name, "this version sends and receives tensors of the CPU, not of ",
+                    tensors.front().device(), "; move it with .cpu(), or use a collective");
 }
 
 }  // namespace

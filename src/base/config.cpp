@@ -79,6 +79,10 @@ constexpr std::array kOptions = {
     Option{{"yield_us", "us",
             "how long a wait yields before it sleeps; automatic: ten wake-ups for each rank of the core"},
            &Config::yield_us, -1, 1'000'000, {}, kAutomatic},
+    Option{{"thread_cpus", "",
+            "CPUs for the library's threads that make progress: 0-3,8; empty: those of the thread that starts them, "
+            "for helpers with large calls those of the rank"},
+           &Config::thread_cpus},
     Option{{"bootstrap_timeout_ms", "ms", "deadline for all ranks to join"},
            &Config::bootstrap_timeout_ms, 1, kMaxTimeoutMs},
     Option{{"timeout_ms", "ms", "deadline of one call"}, &Config::timeout_ms, 1, kMaxTimeoutMs},

@@ -37,6 +37,9 @@ struct Config {
   int64_t spin_us = -1;
   int64_t yield_us = -1;
 
+  // Where threads of the library's that make progress run: "0-3,8"; "": not restricted.
+  std::string thread_cpus;
+
   // Deadlines.
   int64_t bootstrap_timeout_ms = 60'000;
   int64_t timeout_ms = 600'000;     // of one call

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bootstrap/rendezvous.h"
+#include "core/api_join.h"
 #include "core/group.h"
 #include "core/handles.h"
 #include "core/process_context.h"
@@ -11,37 +12,14 @@
 namespace tutti {
 namespace {
 
-Result<Config> config_or_environment(const tutti_config_t* config) {
-  if (config != nullptr) return config->options;
-  return Config::from_environment();
-}
-
-Status create_communicator(tutti_comm_t** comm, const JoinInfo& info, const Config& config, Deadline deadline) {
-  auto context = TUTTI_TRY(ProcessContext::shared());
-  auto handle = std::make_unique<tutti_comm>();
-  handle->communicator = TUTTI_TRY(Communicator::create(std::move(context), info, config, deadline));
-  *comm = handle.release();
-  return {};
-}
-
 Status init_rank(tutti_comm_t** comm, int nranks, const tutti_unique_id_t* id, int rank, const tutti_config_t* config) {
   if (comm == nullptr) return null_argument("tutti_comm_init_rank", "comm");
   *comm = nullptr;
   if (id == nullptr && nranks != 1) return null_argument("tutti_comm_init_rank", "id");
-  if (nranks < 1 || rank < 0 || rank >= nranks) {
-    return error(Code::kInvalidArgument,
-                 "tutti_comm_init_rank: rank {} of {} ranks does not exist; ranks are 0 to nranks - 1", rank, nranks);
-  }
+  TUTTI_TRY(check_rank("tutti_comm_init_rank", rank, nranks));
   Config options = TUTTI_TRY(config_or_environment(config));
-  JoinInfo info;
-  info.rank = rank;
-  info.nranks = nranks;
-  if (id != nullptr) info.id = *id;
-  info.launcher = "unique id";
-  Status created = create_communicator(comm, info, options, Deadline::after_ms(options.bootstrap_timeout_ms));
-  auto context = TUTTI_TRY(ProcessContext::shared());
-  context->close_meeting(info.id);
-  return created;
+  return join_by_id(comm, id == nullptr ? tutti_unique_id_t{} : *id, rank, nranks, options,
+                    Deadline::after_ms(options.bootstrap_timeout_ms));
 }
 
 Status split(tutti_comm_t& comm, int color, int key, tutti_comm_t** new_comm, const tutti_config_t* config) {
@@ -188,6 +166,25 @@ tutti_status_t tutti_comm_size(const tutti_comm_t* comm, int* size) {
   if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_size"));
   *size = comm->communicator->nranks();
   return TUTTI_SUCCESS;
+}
+
+tutti_status_t tutti_comm_id(const tutti_comm_t* comm, uint64_t* id) {
+  if (comm == nullptr || id == nullptr) return report(null_argument("tutti_comm_id", comm == nullptr ? "comm" : "id"));
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_id"));
+  *id = comm->communicator->id();
+  return TUTTI_SUCCESS;
+}
+
+tutti_status_t tutti_comm_set_profiler(tutti_comm_t* comm, const tutti_profiler_t* profiler) {
+  return with_communicator(comm, "tutti_comm_set_profiler", [&]() -> Status {
+    if (profiler == nullptr) return comm->communicator->set_profiler(nullptr);
+    if (profiler->struct_size < sizeof *profiler) {
+      return error(Code::kInvalidArgument, "tutti_comm_set_profiler: set struct_size to sizeof(tutti_profiler_t)");
+    }
+    if (profiler->begin == nullptr) return null_argument("tutti_comm_set_profiler", "profiler.begin");
+    if (profiler->end == nullptr) return null_argument("tutti_comm_set_profiler", "profiler.end");
+    return comm->communicator->set_profiler(profiler);
+  });
 }
 
 tutti_status_t tutti_comm_status(const tutti_comm_t* comm) {

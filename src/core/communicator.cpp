@@ -74,8 +74,9 @@ Status Communicator::admit_again(Blocking& call, const CallArguments& arguments)
   call.may_be_repeated = false;
   request.arguments = arguments;
   TUTTI_TRY(admit(request));
-  // What has arrays or an operation of the program is looked at every time.
-  call.may_be_repeated = !has_counts(arguments.collective) && request.arguments == arguments;
+  // What has arrays or an operation of the program is looked at every time, and a profiler is to see every call.
+  bool may_be_known = !has_counts(arguments.collective) && !has_profiler_;
+  call.may_be_repeated = may_be_known && request.arguments == arguments;
   return {};
 }
 
@@ -356,6 +357,7 @@ void Communicator::complete_active(Status result) {
 
 void Communicator::complete(tutti_request& request, Status result) {
   request.result = std::move(result);
+  if (request.profiled) [[unlikely]] tell_end(request);
   bool is_queued = request.queued;
   if (request.arguments.completed != nullptr) request.arguments.completed(request.arguments.context);
   if (is_queued) pending_.fetch_sub(1, std::memory_order_acq_rel);

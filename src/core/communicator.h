@@ -49,6 +49,10 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> split(int color, int key, const Config* config);
   // What it takes in this process.
   tutti_comm_memory_t memory();
+  // The same on all its ranks, and no other communicator's.
+  uint64_t id() const { return id_; }
+  // Null: none. No thread of the caller is in a call. Errors: calls are under way.
+  Status set_profiler(const tutti_profiler_t* profiler);
 
   // Blocks until the call is complete.
   Status run(const CallArguments& arguments);
@@ -226,6 +230,9 @@ class Communicator {
   Status find_windows();
   void take_back_forgotten();
   void complete(tutti_request& request, Status result);
+  // Where there is a profiler (communicator_profile.cpp).
+  void tell_begin(tutti_request& request, uint64_t sequence, const char* algorithm);
+  void tell_end(tutti_request& request);
   void complete_active(Status result);
   void hand_over_result();
   void give_up();
@@ -280,6 +287,7 @@ class Communicator {
   const Config config_;
   int rank_ = 0;
   int nranks_ = 1;
+  uint64_t id_ = 0;
   Topology topology_;
   std::string transports_;
   Failure failure_;
@@ -309,6 +317,8 @@ class Communicator {
   std::atomic<bool> is_driven_{false};   // there is a Driver
   std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
   std::mutex turn_;                      // guards what follows
+  bool has_profiler_ = false;
+  tutti_profiler_t profiler_{};
   tutti_request* active_ = nullptr;
   Prepared* prepared_ = nullptr;         // for the active call
   bool connecting_ = false;              // the active call waits for links

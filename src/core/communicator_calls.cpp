@@ -69,6 +69,7 @@ Status Communicator::begin(tutti_request& request) {
   slow_since_.reset();
   connecting_ = false;
   if (nranks_ == 1) {
+    if (has_profiler_) tell_begin(request, ++calls_, "copy");
     copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
@@ -86,6 +87,7 @@ Status Communicator::begin(tutti_request& request) {
                               .members = request.members});
   }
   announce_call();
+  if (has_profiler_) [[unlikely]] tell_begin(request, record_.number(), prepared_->algorithm.c_str());
   if (is_bound) {
     run_.start_again();
     follow_trials();

@@ -5,16 +5,44 @@
 #include <cstring>
 #include <set>
 
+#include "base/affinity.h"
 #include "base/log.h"
+#include "bootstrap/crypto.h"
 #include "core/communicator.h"
 #include "core/thresholds.h"
 #include "core/tuning_file.h"
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "planner/planner.h"
+#include "topology/cpu_list.h"
 
 namespace tutti {
 namespace {
+
+// Empty: not restricted.
+Result<std::vector<int>> thread_cpus_of(const Config& config) {
+  if (config.thread_cpus.empty()) return std::vector<int>();
+  auto cpus = parse_cpu_list(config.thread_cpus);
+  if (!cpus || cpus->empty()) {
+    return error(Code::kInvalidArgument, "TUTTI_THREAD_CPUS is \"{}\", which is no list of CPUs such as 0-3,8",
+                 config.thread_cpus);
+  }
+  if (!can_run_on(*cpus)) {
+    return error(Code::kInvalidArgument,
+                 "TUTTI_THREAD_CPUS is {}, but this process may use none of these CPUs; name some of those that "
+                 "`taskset -pc {}` shows",
+                 config.thread_cpus, ::getpid());
+  }
+  return *cpus;
+}
+
+// The token is a secret of the communicator's ranks.
+uint64_t id_from(std::span<const std::byte> token) {
+  bootstrap::Secret name = bootstrap::derive(token, "tutti communicator id");
+  uint64_t id = 0;
+  std::memcpy(&id, name.data(), sizeof id);
+  return id;
+}
 
 // And can open each other's files there.
 bool are_on_one_gpu(const std::vector<Facts>& facts) {
@@ -56,8 +84,10 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   nranks_ = info.nranks;
   if (info.launcher != kSplitLauncher) set_log_rank(rank_);  // lines of the log tell ranks of the whole job apart
   TUTTI_TRY(check_algorithm(config_.algorithm));
+  std::vector<int> thread_cpus = TUTTI_TRY(thread_cpus_of(config_));
   context_->stream_calls.devices().configure({.driver = config_.cuda_driver, .module = config_.cuda_module});
   control_ = TUTTI_TRY(ControlPlane::join(info, config_, deadline));
+  id_ = id_from(control_->token());
   std::optional<Plan> plan;
   if (!config_.plan_file.empty()) {
     if (!config_.algorithm.empty() || config_.channels != 0 || config_.slice_bytes != 0) {
@@ -79,7 +109,9 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
   data_path_ = data_path_for(topology_, rank_);
   int workers = workers_of(topology_, tuning);
-  run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_), topology_.ranks[rank_].cpus);
+  if (!thread_cpus.empty()) context_->engine->use_cpus(thread_cpus);
+  run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_),
+                  thread_cpus.empty() ? topology_.ranks[rank_].cpus : thread_cpus);
   plans_ = std::make_unique<PlanCache>(topology_, rank_, std::move(tuning), links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();

@@ -88,7 +88,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
     known->secret = secret;
     info.id = bootstrap::encode(*known);
   }
-  return create(context_, info, options, Deadline::after_ms(options.bootstrap_timeout_ms));
+  auto made = TUTTI_TRY(create(context_, info, options, Deadline::after_ms(options.bootstrap_timeout_ms)));
+  if (has_profiler_) TUTTI_TRY(made->set_profiler(&profiler_));
+  return made;
 }
 
 }  // namespace tutti

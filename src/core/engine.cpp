@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/affinity.h"
 #include "base/memory.h"
 #include "core/communicator.h"
 
@@ -48,7 +49,14 @@ Status Engine::start() {
                  "(ulimit -u, -v), or make blocking calls only",
                  problem.what());
   }
+  if (!cpus_.empty()) (void)run_on(thread_.native_handle(), cpus_);
   return {};
+}
+
+void Engine::use_cpus(std::vector<int> cpus) {
+  std::lock_guard lock(mutex_);
+  cpus_ = std::move(cpus);
+  if (thread_.joinable()) (void)run_on(thread_.native_handle(), cpus_);
 }
 
 void Engine::add(Communicator* communicator) {

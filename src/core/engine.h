@@ -23,6 +23,8 @@ class Engine {
 
   // Starts the thread if that was not done; before the first add(). Any thread. Errors: there is no thread to be had.
   Status start();
+  // From now on the thread runs on those CPUs that this process may use. Any thread.
+  void use_cpus(std::vector<int> cpus);
   // `communicator` has calls to make progress on. Any thread.
   void add(Communicator* communicator);
   // Returns when the engine does not touch `communicator` any more. Any thread but the engine's.
@@ -47,6 +49,7 @@ class Engine {
   uint64_t rounds_ = 0;                 // that have ended
   bool stop_ = false;
   std::thread thread_;
+  std::vector<int> cpus_;               // empty: where the thread runs that has started it
 
   // Of the thread, kept from round to round so that it allocates nothing.
   std::vector<Communicator*> round_;

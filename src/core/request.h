@@ -43,6 +43,7 @@ struct tutti_request {
   uint32_t members = 0;          // how many they are
   bool is_repeated = false;      // of a blocking call: its arguments are those of the last one
   tutti::Transfer transfer;      // of a send or a receive
+  std::optional<void*> profiled;    // while it runs: what the profiler has returned for it
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};
   bool queued = false;              // others may see it

@@ -44,7 +44,7 @@ const std::vector<Range> kRanges = {
 };
 const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
                                              "algorithm", "plan_file",   "calibration", "tuning",
-                                             "cuda_module", "ib_device"};
+                                             "cuda_module", "ib_device",   "thread_cpus"};
 
 std::string error_of(const Status& status) {
   REQUIRE_FALSE(status.ok());

@@ -12,7 +12,7 @@ import job
 
 COMPILER, LIBRARY, SOURCES = (os.environ[name] for name in ("C_COMPILER", "TUTTI_LIBRARY", "TUTTI_SOURCES"))
 PAGES_WITH_EXAMPLE = {"README.md", "docs/reductions.md", "docs/gathering.md", "docs/exchange.md", "docs/requests.md",
-                      "docs/point_to_point.md"}
+                      "docs/point_to_point.md", "docs/embedding.md"}
 PAGES_WITH_TABLE = {"docs/reductions.md", "docs/gathering.md", "docs/exchange.md"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

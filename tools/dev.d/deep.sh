@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The deep parts of the tests, one function each. They use the functions of tools/dev.
-readonly deep_parts=(asan tsan clang fuzz aarch64 install rdma)
+readonly deep_parts=(asan tsan clang fuzz aarch64 install wheel rdma)
 
 deep_asan() {
   build_preset asan
@@ -37,6 +37,26 @@ deep_install() {
   say "build minimal: what is installed"
   cmake --build --preset minimal --parallel "$jobs" --target tutti tutti_nccl tutti_tool >&2
   test_preset minimal -R '^install'
+}
+
+# The Python package as other machines get it: nothing of its libraries' dependencies shows, and it runs on its own.
+deep_wheel() {
+  local folder=$PWD/build/wheel python=$PWD/build/wheel/venv/bin/python
+  rm -rf "$folder"
+  python3 -m venv "$folder/venv"
+  say "build the wheel"
+  "$python" -m pip install --quiet scikit-build-core numpy auditwheel >&2
+  "$python" -m pip wheel --quiet --no-build-isolation --no-deps ./python --wheel-dir "$folder" \
+    -C cmake.define.TUTTI_EMBED_DEPENDENCIES=ON >&2
+  say "look at it, and run ranks on it"
+  "$python" tests/python/wheel_symbols.py "$folder"/tutti-*.whl
+  "$python" -m auditwheel show "$folder"/tutti-*.whl
+  "$python" -m pip install --quiet --no-index --no-deps "$folder"/tutti-*.whl >&2
+  (cd "$folder" && venv/bin/tutti run -n 3 --no-prefix -- "$python" -c '
+import numpy, tutti
+comm = tutti.init()
+sums = comm.all_reduce(numpy.full(100_000, comm.rank))
+assert (sums == 3).all(), sums')
 }
 
 # On real RDMA, in a guest whose kernel is built once and kept outside the tree.

@@ -9,8 +9,24 @@ libraries_of() {
     grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)[-.]' || true
 }
 
+# What the checks of frameworks build and run there, besides: the sources of the Python package and its tests, and
+# what find_package(tutti) finds.
+gather_for_frameworks() {
+  cmake --install build/release --prefix "$gpu_folder/tutti" >/dev/null
+  mkdir -p "$gpu_folder/source/cmake" "$gpu_folder/source/tests"
+  cp -r python "$gpu_folder/source/"
+  cp -r tests/torch "$gpu_folder/source/tests/"
+  cp cmake/TuttiCompilerCache.cmake "$gpu_folder/source/cmake/"
+  cp tools/dev.d/gpu_frameworks.sh tools/dev.d/gpu_frameworks/*.py "$gpu_folder/"
+}
+
 command_gpu() {
-  local report=${1:-$gpu_folder/report.txt} library
+  local checks=gpu_checks.sh library report
+  if [[ ${1:-} == --frameworks ]]; then
+    checks=gpu_frameworks.sh
+    shift
+  fi
+  report=${1:-$gpu_folder/report.txt}
   need_packages build
   build_preset release -DTUTTI_CUDA=ON
   rm -rf "$gpu_folder"
@@ -20,7 +36,8 @@ command_gpu() {
   for library in $(libraries_of build/release/tools/tutti build/release/libtutti{.so.0,_cuda.so}); do
     [[ $library == */libtutti.so* ]] || cp "$library" "$gpu_folder/lib/"
   done
-  cp tools/dev.d/gpu_checks.sh "$gpu_folder/"
-  say "$(du -sh "$gpu_folder" | cut -f1) in $gpu_folder; elsewhere: $gpu_folder/gpu_checks.sh REPORT"
-  "$gpu_folder/gpu_checks.sh" "$report"
+  cp tools/dev.d/gpu_checks.sh tools/dev.d/gpu_report.sh "$gpu_folder/"
+  gather_for_frameworks
+  say "$(du -sh "$gpu_folder" | cut -f1) in $gpu_folder; elsewhere: $gpu_folder/$checks REPORT"
+  "$gpu_folder/$checks" "$report"
 }

@@ -11,55 +11,12 @@ most=${GPU_CHECKS_MOST:-1G}
 tutti=$here/bin/tutti
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TUTTI_CUDA_MODULE=$here/lib/libtutti_cuda.so
 end=$((SECONDS + 450))
-passed=0 failed=0
+# shellcheck source=tools/dev.d/gpu_report.sh
+source "$here/gpu_report.sh"
 
-say() { printf '%s\n' "$*" | tee -a "$report"; }
+show_tutti() { show "$1" "tutti ${*:2}" "$tutti" "${@:2}"; }
 
-# check LIMIT_S NAME COMMAND...: its output goes to the report when it fails.
-check() {
-  local limit=$1 name=$2 output status left=$((end - SECONDS))
-  shift 2
-  if ((left < 5)); then
-    say "LEFT OUT (no time): $name"
-    failed=$((failed + 1))
-    return
-  fi
-  output=$(timeout $((limit < left ? limit : left)) "$@" 2>&1)
-  status=$?
-  if ((status == 0)); then
-    passed=$((passed + 1))
-    say "passed: $name"
-  else
-    failed=$((failed + 1))
-    say "FAILED (status $status): $name"
-    say "$output"
-  fi
-}
-
-# show LIMIT_S COMMAND...: its output is what the report is for.
-show() {
-  local limit=$1 left=$((end - SECONDS))
-  shift
-  say ""
-  say "\$ tutti ${*:2}"
-  if ((left < 5)); then
-    say "LEFT OUT (no time)"
-    failed=$((failed + 1))
-    return
-  fi
-  timeout $((limit < left ? limit : left)) "$@" 2>&1 | tee -a "$report"
-  local status=${PIPESTATUS[0]}
-  if ((status != 0)); then
-    say "FAILED (status $status)"
-    failed=$((failed + 1))
-  fi
-}
-
-: > "$report"
-say "tutti on a GPU, $(date -u +%Y-%m-%d), $(uname -m), Linux $(uname -r)"
-if command -v nvidia-smi > /dev/null; then
-  say "$(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader 2>&1)"
-fi
+begin_report "tutti on a GPU"
 "$tutti" bench barrier --ranks 1 --device cuda:0 -n 1 > /dev/null || { say "no GPU that tutti can use"; exit 1; }
 
 say ""
@@ -86,15 +43,13 @@ else
 fi
 
 for ranks in 2 4 8; do
-  show 60 "$tutti" bench all_reduce --ranks $ranks --device cuda:0 -b 64M -e "$most" -c 0
-  show 60 "$tutti" bench all_reduce --ranks $ranks --device cuda:0 -d bfloat16 -b 64M -e "$most" -c 0
-  show 30 "$tutti" bench all_reduce --ranks $ranks --device cuda:0 -b 8 -e 64K -f 8
+  show_tutti 60 bench all_reduce --ranks $ranks --device cuda:0 -b 64M -e "$most" -c 0
+  show_tutti 60 bench all_reduce --ranks $ranks --device cuda:0 -d bfloat16 -b 64M -e "$most" -c 0
+  show_tutti 30 bench all_reduce --ranks $ranks --device cuda:0 -b 8 -e 64K -f 8
 done
 for collective in all_gather reduce_scatter broadcast all_to_all; do
-  show 30 "$tutti" bench "$collective" --ranks 4 --device cuda:0 -b 1M -e 256M -f 16 -c 0
+  show_tutti 30 bench "$collective" --ranks 4 --device cuda:0 -b 1M -e 256M -f 16 -c 0
 done
-show 30 "$tutti" bench all_reduce --ranks 4 --device cuda:0,cpu -b 8 -e 16M -f 64
+show_tutti 30 bench all_reduce --ranks 4 --device cuda:0,cpu -b 8 -e 16M -f 64
 
-say ""
-say "$passed checks passed, $failed failed, in $SECONDS s"
-((failed == 0))
+end_report

@@ -1,0 +1,52 @@
+#include "device_streams.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <torch/extension.h>
+
+namespace tutti_torch {
+
+bool DeviceStreams::Before::operator()(const Key& a, const Key& b) const {
+  auto numbers = [](const Key& key) {
+    const auto& [device, peer, is_send] = key;
+    return std::tuple(static_cast<int>(device.type()), device.index(), peer, is_send);
+  };
+  return numbers(a) < numbers(b);
+}
+
+c10::Stream DeviceStreams::get(const Key& key) {
+  std::lock_guard lock(mutex_);
+  auto found = streams_.find(key);
+  if (found != streams_.end()) return found->second;
+  c10::Device device = std::get<c10::Device>(key);
+  constexpr int kHigh = -1;  // what others wait for comes before computing
+  c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getNewStream(device, kHigh);
+  return streams_.emplace(key, stream).first->second;
+}
+
+c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+namespace {
+
+// torch before c10::Stream::native_handle() tells it in Python alone.
+template <typename Stream>
+void* find_handle(const Stream& stream) {
+  if constexpr (requires { stream.native_handle(); }) {
+    return stream.native_handle();
+  } else {
+    namespace py = pybind11;
+    py::gil_scoped_acquire lock;
+    auto type = py::module_::import("torch").attr("cuda").attr("Stream");
+    auto same = type(py::arg("stream_id") = stream.id(), py::arg("device_index") = stream.device_index(),
+                     py::arg("device_type") = static_cast<int>(stream.device_type()));
+    return reinterpret_cast<void*>(same.attr("cuda_stream").template cast<uintptr_t>());
+  }
+}
+
+}  // namespace
+
+void* handle_of(const c10::Stream& stream) { return find_handle(stream); }
+
+}  // namespace tutti_torch

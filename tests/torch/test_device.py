@@ -1,0 +1,214 @@
+"""Tensors of a device: calls go on streams, also with CPU ranks among them.
+
+The device is the tests' CUDA driver, which needs no GPU; with DEVICE=cuda:0 it is a GPU.
+"""
+
+import os
+import time
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from group import run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEVICE = os.environ.get("DEVICE", "privateuseone:0")
+WAIT_MS = 300  # that a stream stands still
+
+if DEVICE.startswith("privateuseone") and "TUTTI_CUDA_DRIVER" not in os.environ:
+    pytest.skip("no driver of the tests: build with the CUDA toolkit, and run by ctest", allow_module_level=True)
+
+
+class Cuda:
+    """What driver_device.cpp has, on torch's own device."""
+
+    init = staticmethod(lambda: torch.cuda.set_device(DEVICE))
+    delay = staticmethod(lambda ms: torch.cuda._sleep(ms * 2_000_000))  # cycles
+    copy = staticmethod(lambda source, target: target.copy_(source, non_blocking=True))
+    synchronize = staticmethod(torch.cuda.synchronize)
+    recorded_on_streams = None
+
+
+def driver():
+    if DEVICE.startswith("cuda"):
+        return Cuda
+    from torch.utils import cpp_extension
+
+    module = cpp_extension.load("driver_device", os.path.join(HERE, "driver_device.cpp"), with_cuda=False,
+                                extra_include_paths=[os.environ["CUDA_INCLUDE"]], extra_cflags=["-std=c++20", "-O1"],
+                                extra_ldflags=["-ldl"])
+    if not hasattr(torch, "privateuseone"):
+        torch._register_device_module("privateuseone", module)
+    return module
+
+
+driver()  # once, before there are ranks
+
+
+def join(rank, size, on_device=True, timeout=60):
+    """The module of the device."""
+    import tutti_torch
+
+    module = driver()
+    if on_device:
+        module.init()
+    dist.Backend.register_backend("both", tutti_torch._create, extended_api=True,
+                                  devices=["cpu", torch.device(DEVICE).type])
+    dist.init_process_group("both", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
+    return module
+
+
+def each_collective(rank, size, on_device):
+    join(rank, size, on_device[rank])
+    there = torch.device(DEVICE if on_device[rank] else "cpu")
+
+    def new(values, dtype=torch.float32):
+        return torch.tensor(values, dtype=dtype).to(there)
+
+    def check(tensor, values):
+        assert tensor.device.type == there.type
+        assert tensor.cpu().tolist() == values, (tensor.cpu(), values)
+
+    ranks = range(size)
+    total = sum(ranks)
+    tensor = new([rank, 10 * rank])
+    dist.all_reduce(tensor)
+    check(tensor, [total, 10 * total])
+    tensor = new([rank], torch.int16)  # travels as another type
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    check(tensor, [size - 1])
+    tensor = new([float(rank)] * 3)
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    check(tensor, [total / size] * 3)
+    tensor = new([1.0, 2.0])
+    dist.all_reduce(tensor, op=dist._make_nccl_premul_sum(0.5))
+    check(tensor, [size * 0.5, size * 1.0])
+    tensor = new([rank + 1.0])
+    dist.broadcast(tensor, 1)
+    check(tensor, [2.0])
+    tensor = new([rank + 1.0])
+    dist.reduce(tensor, 0)
+    if rank == 0:
+        check(tensor, [total + size])
+    lists = [new([-1, -1]) for _ in ranks]
+    dist.all_gather(lists, new([rank, rank]))
+    for other in ranks:
+        check(lists[other], [other, other])
+    flat = new([-1] * size)
+    dist.all_gather_into_tensor(flat, new([rank]))
+    check(flat, list(ranks))
+    part = new([0])
+    dist.reduce_scatter_tensor(part, new([10 * r + rank for r in ranks]))
+    check(part, [10 * rank * size + total])
+    out = new([0] * size)
+    dist.all_to_all_single(out, new([10 * rank + r for r in ranks]))
+    check(out, [10 * r + rank for r in ranks])
+    received = [new([0] * (rank + 1)) for _ in ranks]
+    dist.all_to_all(received, [new([rank] * (r + 1)) for r in ranks])
+    for other in ranks:
+        check(received[other], [other] * (rank + 1))
+    gathered = [new([0]) for _ in ranks] if rank == 1 else None
+    dist.gather(new([rank]), gathered, dst=1)
+    for other in ranks if rank == 1 else ():
+        check(gathered[other], [other])
+    part = new([0])
+    dist.scatter(part, [new([5 * r]) for r in ranks] if rank == 0 else None, src=0)
+    check(part, [5 * rank])
+    columns = torch.arange(6.0).reshape(2, 3).to(there).t()  # not contiguous
+    dist.all_reduce(columns)
+    check(columns, (torch.arange(6.0).reshape(2, 3).t() * size).tolist())
+    dist.barrier()
+
+
+@pytest.mark.parametrize("on_device", [(True, True), (True, True, True), (True, False), (False, True, False)])
+def test_each_collective_gives_what_it_gives_on_the_cpu(on_device):
+    run(each_collective, size=len(on_device), backend=None, arguments=(on_device,))
+
+
+def in_order(rank, size):
+    device = join(rank, size)
+    tensor, source, result = (torch.zeros(1000).to(DEVICE) for _ in range(3))
+    source.fill_(rank + 1.0)
+    dist.all_reduce(result)  # what is slow for the first time
+    device.synchronize()
+    before = device.recorded_on_streams() if device.recorded_on_streams else None
+    begin = time.monotonic()
+    device.delay(WAIT_MS)
+    device.copy(source, tensor)
+    work = dist.all_reduce(tensor, async_op=True)
+    assert before is None or device.recorded_on_streams() > before
+    future = work.get_future()
+    work.wait()
+    device.copy(tensor, result)
+    assert (time.monotonic() - begin) * 1000 < WAIT_MS, "the host has waited"
+    assert not work.is_completed()
+    device.synchronize()
+    assert work.is_completed() and work.is_success()
+    assert result.cpu().eq(size * (size + 1) / 2).all()
+    assert future.wait()[0].cpu().eq(size * (size + 1) / 2).all()
+
+
+def test_calls_are_in_the_order_of_streams_and_the_host_does_not_wait():
+    run(in_order, backend=None)
+
+
+def coalesced(rank, size):
+    join(rank, size)
+    tensors = [torch.full((n + 1,), rank + 1.0).to(DEVICE) for n in range(4)]
+    with dist._coalescing_manager(device=torch.device(DEVICE), async_ops=True) as manager:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    manager.wait()
+    for tensor in tensors:
+        assert tensor.cpu().eq(size * (size + 1) / 2).all()
+
+
+def test_coalesced_calls_are_one_work():
+    run(coalesced, size=3, backend=None)
+
+
+def timeouts(rank, size):
+    join(rank, size)
+    tensor = torch.ones(3).to(DEVICE)
+    if rank == 1:
+        time.sleep(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="Timed out waiting 200ms"):
+            work.wait(timedelta(milliseconds=200))
+    work.wait(timedelta(seconds=30))
+    assert tensor.cpu().eq(2).all()
+
+
+def test_a_wait_with_a_timeout_waits_on_the_host():
+    run(timeouts, backend=None)
+
+
+def refused(rank, size):
+    join(rank, size)
+    with pytest.raises(ValueError, match="the tensors are on different devices"):
+        dist.all_gather([torch.zeros(1).to(DEVICE), torch.zeros(1)], torch.zeros(1).to(DEVICE))
+    with pytest.raises(ValueError, match="sends and receives tensors of the CPU"):
+        dist.isend(torch.zeros(1).to(DEVICE), 1 - rank)
+    dist.barrier()
+
+
+def test_tensors_of_one_call_are_on_one_device():
+    run(refused, backend=None)
+
+
+def killed(rank, size):
+    join(rank, size)
+    tensor = torch.ones(3).to(DEVICE)
+    dist.all_reduce(tensor)
+    if rank == 1:
+        os._exit(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    with pytest.raises(dist.DistBackendError, match="tutti: all_reduce: .*rank 1"):
+        work.wait(timedelta(seconds=30))
+
+
+def test_a_rank_that_dies_is_heard_of():
+    run(killed, backend=None, may_die=(1,))
