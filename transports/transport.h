@@ -42,6 +42,7 @@ static_assert(sizeof(Line) == 64);
 struct LinkTraits {
   bool mappable = false;           // shared() memory of the peer can be loaded from and stored to
   bool pullable = false;           // Link::pull works: proven at connect
+  bool places = false;             // a put into shared() memory of the peer lands there without a copy by the peer
   uint64_t max_put_bytes = UINT64_MAX;
   friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
 };
@@ -109,6 +110,8 @@ class Link {
   virtual bool both_gave_up() const { return false; }
 
   // Makes `memory` known to the peer. Does not wait for the peer. The memory stays exported until Transport::release.
+  // Errors: the link has failed; or, the link being as before, a device cannot take the memory, which the peer then
+  // never finds.
   virtual Status share(const LocalMemory& memory) = 0;
   // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again
   // once the peer has released it. Owned by the Link; valid until this end has polled after the release.
@@ -118,6 +121,10 @@ class Link {
   // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed.
   virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
                                 const Line& line) = 0;
+  // Memory of at least so many bytes to compose a payload in, which a put then sends without a copy: the caller's until
+  // a put has it as its source, and the Link's again from when poll() has counted that put. nullptr: there is none now,
+  // or it makes no difference here.
+  virtual std::byte* stage(size_t /*size_bytes*/) { return nullptr; }
   // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if
   // the peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
   virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
@@ -185,6 +192,9 @@ class Transport {
   // caller keeps the memory alive until release(). The result is owned by the Transport.
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
   virtual void release(const LocalMemory* memory) = 0;
+  // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
+  // them, in place of what was used longest ago, but for the memory of the use() before.
+  virtual void use(const LocalMemory* /*memory*/) {}
 
   virtual std::unique_ptr<Link> open(int peer) = 0;
 };

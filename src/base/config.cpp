@@ -107,6 +107,13 @@ constexpr std::array kOptions = {
     Option{{"ib_timeout", "", "an unanswered RDMA packet is sent again after 4.096 us times two to the power of this"},
            &Config::ib_timeout, 1, 31},
     Option{{"ib_retries", "", "how often it is, before the link is taken for broken"}, &Config::ib_retries, 0, 7},
+    Option{{"ib_regions", "",
+            "regions of the program (tutti_mem_alloc, tutti_comm_register) that stay registered for RDMA; more take "
+            "the place of those used longest ago"},
+           &Config::ib_regions, 2, 1'000'000},
+    Option{{"ib_region_bytes", "bytes",
+            "how large they may be together; automatic: half of what the process may lock (ulimit -l)"},
+           &Config::ib_region_bytes, 0, INT64_MAX, {}, kAutomatic},
     Option{{"ib_library", "", "name or path of libibverbs"}, &Config::ib_library},
     Option{{"nccl_host_memory", "",
             "1: the NCCL-compatible library takes host memory too, in calls that block; NCCL takes none"},

@@ -57,6 +57,8 @@ struct Config {
   int64_t ib_pkey_index = 0;        // place in the port's table
   int64_t ib_timeout = 16;          // an unanswered packet is sent again after 4.096 us * 2^this
   int64_t ib_retries = 7;           // and so often
+  int64_t ib_regions = 1024;        // of the program's, that are registered at a time
+  int64_t ib_region_bytes = 0;      // all of them together; 0: half of what may be locked
   std::string ib_library = "libibverbs.so.1";
   // The NCCL-compatible library: 1 takes host memory too, which NCCL does not.
   int64_t nccl_host_memory = 0;

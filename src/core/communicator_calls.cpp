@@ -196,7 +196,7 @@ void Communicator::hand_over_result() {
 
 bool Communicator::may_have_windows() const {
   constexpr uint64_t kLeast = 16 * 1024;  // less is copied in the time that finding windows takes
-  return call_.size_bytes >= kLeast && links_->has_mapped_peers() && !context_->memory.empty();
+  return call_.size_bytes >= kLeast && links_->has_peers_in_memory() && !context_->memory.empty();
 }
 
 // Where the caller's buffers lie in memory that peers can map. The call then uses them there.

@@ -32,7 +32,18 @@ VerbsOptions verbs_options(const Config& config) {
           .traffic_class = static_cast<int>(config.ib_traffic_class),
           .pkey_index = static_cast<int>(config.ib_pkey_index),
           .timeout = static_cast<int>(config.ib_timeout),
-          .retries = static_cast<int>(config.ib_retries)};
+          .retries = static_cast<int>(config.ib_retries),
+          .regions = static_cast<size_t>(config.ib_regions),
+          .region_bytes = static_cast<uint64_t>(config.ib_region_bytes)};
+}
+
+// Where devices cannot take the caller's memory, its contents are copied; if it is the link that has failed, whoever
+// needs it hears of that.
+Status share_if_possible(Link& link, const LocalMemory& memory) {
+  Status shared = link.share(memory);
+  if (shared.ok() || !link.traits().places) return shared;
+  log_info("what is sent to and by rank {} is copied: {}", link.peer(), shared.message());
+  return {};
 }
 
 // Of shared memory: how much of it was ever touched, by any process. Asked piece by piece, so that it needs little
@@ -83,9 +94,9 @@ Links::~Links() {
   ends_.clear();  // before the transports they came from
 }
 
-Status Links::open_carrier(std::unique_ptr<Transport> transport, bool maps) {
+Status Links::open_carrier(std::unique_ptr<Transport> transport, bool shares) {
   TUTTI_TRY(transport->listen());
-  Carrier carrier{.maps = maps};
+  Carrier carrier{.shares = shares};
   carrier.arena = TUTTI_TRY(transport->export_memory(arena_.bytes(), arena_fd_.get()));
   carrier.transport = std::move(transport);
   carriers_.push_back(std::move(carrier));
@@ -94,7 +105,7 @@ Status Links::open_carrier(std::unique_ptr<Transport> transport, bool maps) {
 
 Status Links::open_verbs(const TransportContext& context, const Config& config) {
   auto transport = make_verbs_transport(context, verbs_options(config));
-  Status opened = transport ? open_carrier(std::move(transport), false)
+  Status opened = transport ? open_carrier(std::move(transport), true)
                             : error(Code::kInvalidUsage, "this build of tutti has no RDMA (TUTTI_VERBS)");
   if (opened.ok() || config.transport == "verbs") return opened;
   log_info("ranks of other hosts are reached over TCP, since {}", opened.message());
@@ -114,7 +125,10 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   topology_ = &topology;
 }
 
-std::string_view Links::transport_to(int rank) const { return name_of(topology_->link(rank_, rank).kind); }
+std::string_view Links::transport_to(int rank) const {
+  const End& end = ends_[rank];
+  return end.carrier != nullptr ? end.carrier->transport->name() : name_of(topology_->link(rank_, rank).kind);
+}
 
 tutti_comm_memory_t Links::memory() const {
   tutti_comm_memory_t memory{};
@@ -201,7 +215,7 @@ Result<Progress> Links::connect_one(int rank) {
         .at({.rank = rank_, .peer = rank, .link = std::string(end.carrier->transport->name())});
   }
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
-  if (peers_[rank]->mapped()) ++mapped_peers_;
+  if (peers_[rank]->mapped() || end.link->traits().places) ++peers_in_memory_;
   waiting_cpu_.tell_again();  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
@@ -233,18 +247,23 @@ Status Links::open_instead(int rank, const Status& why) {
 
 Status Links::share_with(Carrier& carrier, Link& link) {
   TUTTI_TRY(link.share(*carrier.arena));
-  for (auto& [key, exported] : carrier.shared) TUTTI_TRY(link.share(*exported.memory));
+  for (auto& [key, exported] : carrier.shared) TUTTI_TRY(share_if_possible(link, *exported.memory));
   return {};
 }
 
 // A message names memory by one id, whichever peer it goes to. Transports count what they export, so the ids are the
 // same on all because everything is exported on all, in one order.
 Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
-  if (mapped_peers_ == 0) return Window{};
+  if (peers_in_memory_ == 0) return Window{};
   uint32_t id = 0;
   for (Carrier& carrier : carriers_) {
-    if (!carrier.maps) continue;
-    if (!carrier.shared.contains(region.key)) TUTTI_TRY(export_over(carrier, region));
+    if (!carrier.shares) continue;
+    auto found = carrier.shared.find(region.key);
+    if (found == carrier.shared.end()) {
+      TUTTI_TRY(export_over(carrier, region));
+    } else {
+      carrier.transport->use(found->second.memory);
+    }
     uint32_t own_id = carrier.shared[region.key].memory->id;
     TUTTI_CHECK(id == 0 || id == own_id);
     id = own_id;
@@ -256,7 +275,8 @@ Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
   const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
   carrier.shared.emplace(region.key, Exported{memory, region.owner});
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (peers_[rank] && ends_[rank].carrier == &carrier) TUTTI_TRY(peers_[rank]->link().share(*memory));
+    if (!peers_[rank] || ends_[rank].carrier != &carrier) continue;
+    TUTTI_TRY(share_if_possible(peers_[rank]->link(), *memory));
   }
   return {};
 }

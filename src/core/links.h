@@ -52,13 +52,14 @@ class Links {
   tutti_comm_memory_t memory() const;
   // Whether a peer lives in this process, and so uses this rank's memory as it is.
   bool any_in_process() const;
-  // The transport to `rank`: "shm".
+  // The transport to `rank`: "shm". Until it is connected, the one that it will be.
   std::string_view transport_to(int rank) const;
 
-  // Where `region` is for peers that can map it: shares it with all that are connected. None when no peer can map
-  // memory.
+  // Where `region` is for peers that can map it or put into it: shares it with all that are connected, for the call
+  // that is about to begin. None when no peer can.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
-  bool has_mapped_peers() const { return mapped_peers_ > 0; }
+  // Whether a peer reaches memory of this rank's caller: by mapping it, or because its puts land there.
+  bool has_peers_in_memory() const { return peers_in_memory_ > 0; }
   // Whether `rank` waited last on the processor that this one waits on, and neither has another one to go to.
   bool shares_cpu_with(int rank);
   // Takes a region that was shared back from the peers.
@@ -87,13 +88,13 @@ class Links {
   };
   struct Carrier {
     std::unique_ptr<Transport> transport;
-    bool maps = false;                    // memory is shared over it
+    bool shares = false;                  // memory of the caller, too
     const LocalMemory* arena = nullptr;
     std::map<uint64_t, Exported> shared;  // by MemoryRegion::key
   };
 
   Links(const TransportContext& context, const Config& config);
-  Status open_carrier(std::unique_ptr<Transport> transport, bool maps);
+  Status open_carrier(std::unique_ptr<Transport> transport, bool shares);
   // The one for ranks of other hosts, where there is a device; that there is none is an error only if it is a must.
   Status open_verbs(const TransportContext& context, const Config& config);
   Status export_over(Carrier& carrier, const MemoryRegion& region);
@@ -124,7 +125,7 @@ class Links {
   std::mutex ends_mutex_;                  // guards ends_ against abort() from other threads
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
-  int mapped_peers_ = 0;                   // of peers_
+  int peers_in_memory_ = 0;                // of peers_
   WaitingCpu waiting_cpu_;
 };
 

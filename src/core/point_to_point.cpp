@@ -44,6 +44,7 @@ void PointToPoint::post_send(tutti_request& request) {
   int to = request.arguments.peer;
   request.transfer.peer = to;
   request.transfer.size_bytes = request.geometry.input_bytes;
+  request.transfer.from = request.arguments.input;
   if (to == rank_) return post_to_self(request);
   if (links_.peers()[to] == nullptr && connect_to(to)) events_.ask_for_link(to);
   lanes_[to].unsent.push(request);

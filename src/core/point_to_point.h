@@ -107,6 +107,7 @@ class PointToPoint {
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes);
   bool may_be_kept(Peer& peer, uint64_t size_bytes) const;
+  Status lend_to_link(Peer& peer, tutti_request& send);
   Result<Message> offer_of(Peer& peer, const tutti_request& send);
 
   Result<bool> read();

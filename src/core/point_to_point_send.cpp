@@ -47,6 +47,7 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
       result = TUTTI_TRY(send_payload(peer, header, arguments.input, size));
     } else {
       request.transfer.offer = lane.offers + 1;
+      TUTTI_TRY(lend_to_link(peer, request));
       result = TUTTI_TRY(send_one(peer, header, TUTTI_TRY(offer_of(peer, request)), nullptr));
     }
     if (result == PutResult::kFull) return moved;
@@ -71,7 +72,7 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     Transfer& transfer = request.transfer;
     uint64_t size = std::min(StreamLayout::kDirect.slot_bytes, transfer.size_bytes - transfer.moved_bytes);
     Header header{.kind = Kind::kData, .value = transfer.offer};
-    const std::byte* from = request.arguments.input + transfer.moved_bytes;
+    const std::byte* from = transfer.from + transfer.moved_bytes;
     if (TUTTI_TRY(send_payload(peer, header, from, size)) == PutResult::kFull) return moved;
     moved = true;
     transfer.moved_bytes += size;
@@ -88,6 +89,17 @@ bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
   uint64_t slot_bytes = StreamLayout::kDirect.slot_bytes;
   uint64_t most = readable ? std::min(slot_bytes, options_.pull_min_bytes) : slot_bytes;
   return size_bytes <= most && lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+}
+
+// Where a device reads shared memory itself, it is told which.
+Status PointToPoint::lend_to_link(Peer& peer, tutti_request& send) {
+  if (peer.mapped() || !peer.link().traits().places) return {};
+  auto shared = memory_.find(send.arguments.input, send.transfer.size_bytes);
+  if (!shared) return {};
+  TUTTI_TRY(links_.share(shared->region, shared->data));
+  shared->copy_edges_in(send.arguments.input);
+  send.transfer.from = shared->data;
+  return {};
 }
 
 // How the peer gets data that stay with this rank's caller until it has received them.

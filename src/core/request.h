@@ -22,6 +22,7 @@ struct Transfer {
   uint32_t offer = 0;        // the sender's number of a message whose data it still has
   uint64_t size_bytes = 0;   // of the message
   uint64_t moved_bytes = 0;  // of its data, to or from the caller's buffer
+  const std::byte* from = nullptr;  // where a send's data lie: in the caller's buffer, at this or another address
   uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
   Window window;             // or in what it shares
   size_t position = 0;       // among those in flight

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,7 @@ class ChannelRun {
     MessageKind kind = MessageKind::kSignal;
     std::byte* store_to = nullptr;        // the kernel stores here; null: nothing to store
     const std::byte* payload = nullptr;   // what the message carries or refers to
+    Window into;                          // kDirect by a put: the payload goes here, in the peer's output
   };
   // What one kCompute works with, and where its value goes; of a kWait, how its message has to be. In a call that is
   // made again and again most of it stays.
@@ -120,6 +122,7 @@ class ChannelRun {
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Op& op, const Send& send, uint64_t slice);
+  std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
   bool is_pulled(const Op& op, const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;

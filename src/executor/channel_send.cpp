@@ -184,7 +184,8 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
     if (from.recv_stream(channel_).in_lent_memory()) visit(from);
   }
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    if (frame_->deliveries[i].kind == MessageKind::kDirect) visit(peer(program_->sends[op.sends.first + i].peer));
+    bool is_stored = frame_->deliveries[i].kind == MessageKind::kDirect && !frame_->deliveries[i].into;
+    if (is_stored) visit(peer(program_->sends[op.sends.first + i].peer));
   }
 }
 
@@ -219,7 +220,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   frame.has_slots = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery delivery = choose_delivery(op, program_->sends[op.sends.first + i], slice);
-    frame.has_lender = frame.has_lender || delivery.kind == MessageKind::kDirect;
+    frame.has_lender = frame.has_lender || (delivery.kind == MessageKind::kDirect && !delivery.into);
     frame.has_slots = frame.has_slots || delivery.kind == MessageKind::kSlot;
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
     frame.deliveries.push_back(delivery);
@@ -234,19 +235,14 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   if (frame_->value_bytes <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
   SendStream& stream = to.send_stream(channel_);
+  auto place = place_in_output(to, send, slice);
   if (!to.mapped()) {
-    if (may_lend(send)) return {MessageKind::kSlot, nullptr, home_of(send, slice)};
-    return {MessageKind::kSlot, stream.slot(), stream.slot()};
+    const std::byte* home = may_lend(send) ? home_of(send, slice) : nullptr;
+    MessageKind kind = place ? MessageKind::kDirect : MessageKind::kSlot;
+    if (home != nullptr) return {kind, nullptr, home, place.value_or(Window())};
+    return {kind, stream.slot(), stream.slot(), place.value_or(Window())};
   }
-  const Window& window = peer_outputs_[send.peer];
-  if (send.into != kNoChunk && call_->shape->deliver_directly != Permission::kNever && window) {
-    const RemoteMemory* memory = to.find(window.memory_id);
-    Piece piece = call_->partition.output(channel_, send.into, slice);
-    bool fits = memory != nullptr && memory->mapped != nullptr && window.offset <= memory->size_bytes &&
-                piece.offset_bytes <= memory->size_bytes - window.offset &&
-                frame_->value_bytes <= memory->size_bytes - window.offset - piece.offset_bytes;
-    if (fits) return {MessageKind::kDirect, memory->mapped + window.offset + piece.offset_bytes, nullptr};
-  }
+  if (place) return {MessageKind::kDirect, to.find(place->memory_id)->mapped + place->offset, nullptr, {}};
   if (may_lend(send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
@@ -255,6 +251,20 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
     }
   }
   return {MessageKind::kSlot, stream.slot(), nullptr};
+}
+
+// Where the value goes in the peer's output, if the peer has told of it, and it can be reached from here.
+std::optional<Window> ChannelRun::place_in_output(Peer& to, const Send& send, uint64_t slice) {
+  const Window& window = peer_outputs_[send.peer];
+  if (send.into == kNoChunk || call_->shape->deliver_directly == Permission::kNever || !window) return std::nullopt;
+  if (!to.mapped() && !to.link().traits().places) return std::nullopt;
+  const RemoteMemory* memory = to.find(window.memory_id);
+  Piece piece = call_->partition.output(channel_, send.into, slice);
+  bool fits = memory != nullptr && (memory->mapped != nullptr || !to.mapped()) &&
+              window.offset <= memory->size_bytes && piece.offset_bytes <= memory->size_bytes - window.offset &&
+              frame_->value_bytes <= memory->size_bytes - window.offset - piece.offset_bytes;
+  if (!fits) return std::nullopt;
+  return Window{window.memory_id, window.offset + piece.offset_bytes};
 }
 
 // Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from
@@ -324,7 +334,7 @@ bool ChannelRun::streams_past_caches(const Op& op) const {
     final_here = final_here && program_->operands[op.destinations.first + i].space == Space::kOutput;
   }
   return final_here && std::all_of(frame_->deliveries.begin(), frame_->deliveries.end(),
-                                   [](const Delivery& d) { return d.kind == MessageKind::kDirect; });
+                                   [](const Delivery& d) { return d.kind == MessageKind::kDirect && !d.into; });
 }
 
 ChannelRun::Step ChannelRun::send_all(const Op& op) {
@@ -333,7 +343,12 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
     const Delivery& delivery = frame_->deliveries[sent_];
     const std::byte* payload = delivery.kind == MessageKind::kInline ? frame_->value : delivery.payload;
     Peer& to = peer(send.peer);
-    auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload);
+    RemoteSlice into;
+    if (delivery.into) {
+      into = {to.find(delivery.into.memory_id), delivery.into.offset};
+      if (into.memory == nullptr) return fail(has_left(to));
+    }
+    auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload, into);
     if (!result.ok()) return fail(std::move(result).status());
     if (*result == PutResult::kFull) return wait_for(to);
   }

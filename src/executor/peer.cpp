@@ -80,8 +80,11 @@ SendStream::SendStream(Peer& peer, int channel)
 
 std::byte* SendStream::slot() {
   if (peer_.mapped()) return slots_.next_slot();
-  if (!filling_) filling_ = BufferPool::of_process().take(peer_.layout_.slot_bytes);
-  return filling_.data();
+  if (stage_ == nullptr && !filling_) {
+    stage_ = peer_.link_.stage(peer_.layout_.slot_bytes);
+    if (stage_ == nullptr) filling_ = BufferPool::of_process().take(peer_.layout_.slot_bytes);
+  }
+  return stage_ != nullptr ? stage_ : filling_.data();
 }
 
 void SendStream::give_back(uint64_t puts_completed) {
@@ -111,14 +114,15 @@ Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const st
   return result;
 }
 
-Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> payload) {
+Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> payload, RemoteSlice into) {
   MessageKind kind = kind_of(line);
   RemoteSlice where = next_line();
-  bool by_put = kind == MessageKind::kSlot && !peer_.mapped();
+  bool is_slot = kind == MessageKind::kSlot && !peer_.mapped();
+  if (is_slot) into = {&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
+  bool by_put = into.memory != nullptr;
   PutResult result;
   if (by_put) {
-    RemoteSlice to{&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
-    result = TUTTI_TRY(peer_.link_.put(to, payload, where, line));
+    result = TUTTI_TRY(peer_.link_.put(into, payload, where, line));
   } else {
     result = TUTTI_TRY(peer_.link_.signal(where, line));
   }
@@ -128,6 +132,7 @@ Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> 
     ++peer_.messages_;
   }
   if (by_put) ++peer_.puts_;
+  if (by_put && payload.data() == stage_) stage_ = nullptr;
   if (by_put && payload.data() == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
   if (takes_slot(kind)) {

@@ -43,15 +43,17 @@ class SendStream {
   }
   // Whether the peer has released all messages that referred to memory of the caller.
   bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
-  // Where the payload of the next message goes: the peer's slot itself when it is mapped, else a buffer that stands for
-  // it here until the link has sent it.
+  // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
+  // it here until the link has sent it, the link's own if it has some.
   std::byte* slot();
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
   // Sends the next message. `payload` is read from until the link has sent it (not mapped) and
-  // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). kFull: nothing happened.
-  Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload) {
-    return send(encode(message, sent_ + 1, signature, payload), {payload, message.size_bytes});
+  // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). With `into` it is put there first,
+  // in memory that the peer has shared: kDirect where that is not mapped. kFull: nothing happened.
+  Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload,
+                         const RemoteSlice& into = {}) {
+    return send(encode(message, sent_ + 1, signature, payload), {payload, message.size_bytes}, into);
   }
   // The same of kInline.
   Result<PutResult> send_inline(uint64_t signature, std::span<const std::byte> payload);
@@ -64,7 +66,7 @@ class SendStream {
     BufferPool::Buffer buffer;
   };
 
-  Result<PutResult> send(const Line& line, std::span<const std::byte> payload);
+  Result<PutResult> send(const Line& line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
@@ -76,7 +78,8 @@ class SendStream {
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
-  BufferPool::Buffer filling_;      // stands for the next slot, when they are not
+  std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
+  BufferPool::Buffer filling_;      // or ours
   std::vector<Filled> filled_;      // in the order of their puts
   const Line* const freed_;         // the peer counts there what it has released
   uint64_t sent_ = 0;

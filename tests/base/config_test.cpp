@@ -41,6 +41,8 @@ const std::vector<Range> kRanges = {
     {"ib_pkey_index", 0, 65535},
     {"ib_timeout", 1, 31},
     {"ib_retries", 0, 7},
+    {"ib_regions", 2, 1'000'000},
+    {"ib_region_bytes", 0, INT64_MAX, "automatic"},
 };
 const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
                                              "algorithm", "plan_file",   "calibration", "tuning",

@@ -1,5 +1,7 @@
 // How a verbs link uses its device: order, credits, room, and what a message costs.
+#include <algorithm>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "verbs/faked.h"
@@ -141,6 +143,90 @@ TEST_CASE("what a message costs the device is what docs/verbs.md says") {
   CHECK(large.requests <= 5.02);
   CHECK(large.doorbells <= 4.02);
   check_used_well(fake);
+}
+
+TEST_CASE("exported memory is sent from where it is, and is the caller's again when it has left") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  std::span source(job.window(0).at(kData), 256 << 10);
+  auto content = pattern(source.size(), 4);
+  std::copy(content.begin(), content.end(), source.begin());
+  fake.verbs->set_faults({.lag = 5});
+  FakeCounts before = fake.counts();
+  check_ok(put(job.link(0, 1), job.slice(0, 1, kData), source, job.slice(0, 1, 0), Line{{1}}));
+  CHECK(fake.counts().requests == before.requests + 2);
+  CHECK(fake.counts().doorbells == before.doorbells + 1);
+  uint64_t completed = 0;
+  check_ok(job.link(0, 1).poll(&completed));
+  CHECK(completed == 0);
+  CHECK(job.link(0, 1).has_pending());
+  check_ok(await_until([&] { return job.link(0, 1).poll(&completed).ok() && completed == 1; }, {&job.link(0, 1)}));
+  CHECK(!job.link(0, 1).has_pending());
+  std::fill(source.begin(), source.end(), std::byte{0});
+  check_ok(await_line(job, 1));
+  CHECK(arrived(job, 1, kData, content));
+  check_used_well(fake);
+}
+
+TEST_CASE("puts are counted in their order, however their payloads go") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 5});
+  std::span exported(job.window(0).at(kData), 64 << 10);
+  auto copied = pattern(32 << 10, 1), small = pattern(100, 2);
+  check_ok(put(job.link(0, 1), job.slice(0, 1, kData), copied, job.slice(0, 1, 0), Line{{1}}));
+  check_ok(put(job.link(0, 1), job.slice(0, 1, 128 << 10), exported, job.slice(0, 1, 64), Line{{1}}));
+  check_ok(put(job.link(0, 1), job.slice(0, 1, 256 << 10), small, job.slice(0, 1, 128), Line{{1}}));
+  uint64_t completed = 0;
+  check_ok(job.link(0, 1).poll(&completed));
+  CHECK(completed == 1);
+  check_ok(await_until([&] { return job.link(0, 1).poll(&completed).ok() && completed == 3; }, {&job.link(0, 1)}));
+  check_used_well(fake);
+}
+
+TEST_CASE("what is composed in a stage leaves from there, and each stage serves again") {
+  Fake fake;
+  Job job(verbs_with({}), 2, 4 << 20);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 3});
+  Link& link = job.link(0, 1);
+  CHECK(link.stage(1 << 20) == nullptr);
+  size_t staged = 0;
+  for (uint64_t turn = 1; turn <= 60; ++turn) {
+    auto content = pattern(turn % 3 == 0 ? 100 : 200'000 + turn, turn);
+    std::byte* stage = link.stage(256 << 10);
+    staged += stage != nullptr ? 1 : 0;
+    std::span from(stage != nullptr ? stage : content.data(), content.size());
+    if (stage != nullptr) std::copy(content.begin(), content.end(), stage);
+    uint64_t place = kData + (turn % 8) * (256 << 10), line = (turn % 8) * 64;
+    check_ok(put(link, job.slice(0, 1, place), from, job.slice(0, 1, line), Line{{turn}}));
+    if (turn % 8 != 0) continue;
+    check_ok(await_until([&] { return counter_of(job.window(1).line(line)) == turn; }, {&link, &job.link(1, 0)}));
+    CHECK(arrived(job, 1, place, content));
+  }
+  CHECK(staged >= 40);
+  std::set<std::byte*> all;
+  uint64_t completed = 0;
+  check_ok(await_until([&] { return link.poll(&completed).ok() && completed == 60; }, {&link, &job.link(1, 0)}));
+  while (std::byte* stage = link.stage(1)) all.insert(stage);
+  CHECK(all.size() == 8);
+  check_used_well(fake);
+}
+
+TEST_CASE("a rank that has aborted is written to no more") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.shows_at_once = true, .lag = 3});
+  auto source = pattern(100'000, 5);
+  check_ok(put(job.link(0, 1), job.slice(0, 1, kData), source, job.slice(0, 1, 0), Line{{1}}));
+  job.link(1, 0).abort();
+  uint64_t completed = 0;
+  for (int i = 0; i < 20; ++i) (void)job.link(0, 1).poll(&completed);
+  CHECK(std::all_of(job.window(1).at(kData), job.window(1).at(kData) + source.size(),
+                    [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
 TEST_CASE("a device that takes nothing inline works as well") {

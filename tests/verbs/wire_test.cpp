@@ -39,11 +39,6 @@ TEST_CASE("side messages arrive as they were sent") {
   SideVerdict verdict = again(SideVerdict{.proven = false, .reason = std::string(1000, 'r')});
   CHECK(!verdict.proven);
   CHECK(verdict.reason == std::string(400, 'r'));
-  SideShare share = again(SideShare{.id = 3, .size_bytes = 1ull << 40, .range = {5, 6}});
-  CHECK(share.id == 3);
-  CHECK(share.size_bytes == 1ull << 40);
-  CHECK(share.range == RemoteRange{5, 6});
-  CHECK(again(SideRelease{9}).id == 9);
 }
 
 TEST_CASE("more addresses than a message holds are left out, the last ones first") {

@@ -59,6 +59,7 @@ class FaultLink final : public Link {
     return pass_or_hold(order);
   }
 
+  std::byte* stage(size_t size_bytes) override { return inner_->stage(size_bytes); }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override {
     return give({.kind = Order::Kind::kSignal, .to = {}, .from = {}, .signal = signal, .line = line});
   }
@@ -190,6 +191,7 @@ class FaultTransport final : public Transport {
     return inner_->export_memory(memory, fd);
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
+  void use(const LocalMemory* memory) override { inner_->use(memory); }
   std::unique_ptr<Link> open(int peer) override {
     return std::make_unique<FaultLink>(inner_->open(peer), faults_,
                                        faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));

@@ -1,6 +1,30 @@
 #include "transports/verbs/exports.h"
 
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 namespace tutti {
+namespace {
+
+constexpr uint32_t kFirst = 1;  // ids count from 1
+
+bool may_lock_any() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+  return ::syscall(SYS_capget, &header, data) == 0 && (data[0].effective & 1u << CAP_IPC_LOCK) != 0;
+}
+
+}  // namespace
+
+uint64_t default_region_bytes() {
+  rlimit limit{};
+  bool is_limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited && !may_lock_any() ? limit.rlim_cur / 2 : UINT64_MAX;
+}
 
 const LocalMemory* VerbsExports::add(std::span<std::byte> memory, int fd) {
   const LocalMemory* added = table_.add(memory, fd);
@@ -12,27 +36,118 @@ const LocalMemory* VerbsExports::add(std::span<std::byte> memory, int fd) {
 void VerbsExports::remove(const LocalMemory* memory) {
   {
     std::lock_guard lock(mutex_);
-    exported_.erase(memory->id);
+    if (auto found = exported_.find(memory->id); found != exported_.end()) {
+      bool is_counted = found->second.registration != nullptr && found->first != kFirst;
+      if (!is_counted) by_address_.erase(reinterpret_cast<uintptr_t>(found->second.bytes.data()));
+      if (is_counted) drop(found->second);
+      exported_.erase(found);
+      removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, memory->id);
+    }
   }
   table_.remove(memory);
 }
 
-Result<RemoteRange> VerbsExports::range_of(const VerbsDevice& device, const LocalMemory& memory) {
+Status VerbsExports::register_first(const VerbsDevice& device) {
   std::lock_guard lock(mutex_);
-  return range_of(device, exported_[memory.id]);
+  auto first = exported_.find(kFirst);
+  return first == exported_.end() ? Status() : use_now(device, kFirst, first->second);
 }
 
-Status VerbsExports::register_all(const VerbsDevice& device) {
+Status VerbsExports::use(const VerbsDevice& device, uint32_t id) {
   std::lock_guard lock(mutex_);
-  for (auto& [id, exported] : exported_) TUTTI_TRY(range_of(device, exported));
+  auto found = exported_.find(id);
+  return found == exported_.end() ? Status() : use_now(device, id, found->second);
+}
+
+Status VerbsExports::use_now(const VerbsDevice& device, uint32_t id, Exported& exported) {
+  exported.used = ++uses_;
+  if (exported.registration != nullptr) return {};
+  bool is_first = id == kFirst;
+  while (!is_first && !fits(exported) && drop_oldest(exported)) {
+  }
+  if (!is_first && !fits(exported)) {
+    return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
+                 exported.bytes.size());
+  }
+  if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
+  auto made = Registration::create(device, exported.bytes, Registration::By::kPeers);
+  while (!made.ok() && drop_oldest(exported)) {
+    made = Registration::create(device, exported.bytes, Registration::By::kPeers);
+  }
+  if (!made.ok()) {
+    exported.refused = drops_;
+    return std::move(made).status();
+  }
+  exported.registration = std::make_shared<const Registration>(std::move(*made));
+  by_address_[reinterpret_cast<uintptr_t>(exported.bytes.data())] = id;
+  if (!is_first) {
+    ++regions_;
+    bytes_ += exported.bytes.size();
+  }
+  changed(exported);
   return {};
 }
 
-Result<RemoteRange> VerbsExports::range_of(const VerbsDevice& device, Exported& exported) {
-  if (!exported.registration) {
-    exported.registration = TUTTI_TRY(Registration::create(device, exported.bytes, Registration::By::kPeers));
+bool VerbsExports::fits(const Exported& exported) const {
+  return regions_ < bounds_.regions && exported.bytes.size() <= bounds_.bytes &&
+         bytes_ <= bounds_.bytes - exported.bytes.size();
+}
+
+// Both buffers of the call that is about to begin stay, and the first memory.
+bool VerbsExports::drop_oldest(const Exported& keep) {
+  auto oldest = exported_.end();
+  for (auto each = exported_.begin(); each != exported_.end(); ++each) {
+    const Exported& other = each->second;
+    if (each->first == kFirst || other.registration == nullptr || other.used + 1 >= keep.used) continue;
+    if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
-  return RemoteRange{reinterpret_cast<uint64_t>(exported.bytes.data()), exported.registration.remote_key()};
+  if (oldest == exported_.end()) return false;
+  drop(oldest->second);
+  return true;
+}
+
+void VerbsExports::drop(Exported& exported) {
+  by_address_.erase(reinterpret_cast<uintptr_t>(exported.bytes.data()));
+  exported.registration.reset();  // puts that are under way keep it until they have left
+  --regions_;
+  bytes_ -= exported.bytes.size();
+  ++drops_;
+  changed(exported);
+}
+
+std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std::byte> bytes) const {
+  std::lock_guard lock(mutex_);
+  auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
+  if (after == by_address_.begin()) return std::nullopt;
+  const Exported& exported = exported_.at(std::prev(after)->second);
+  auto offset = static_cast<uint64_t>(bytes.data() - exported.bytes.data());
+  if (offset > exported.bytes.size() || bytes.size() > exported.bytes.size() - offset) return std::nullopt;
+  return Source{exported.registration, exported.bytes};
+}
+
+VerbsExports::Change VerbsExports::state_of(uint32_t id, const Exported& exported) {
+  Change change{.id = id, .size_bytes = exported.bytes.size(), .range = std::nullopt};
+  if (exported.registration == nullptr) return change;
+  change.range = {reinterpret_cast<uint64_t>(exported.bytes.data()), exported.registration->remote_key()};
+  return change;
+}
+
+VerbsExports::Change VerbsExports::state_of(uint32_t id) const {
+  std::lock_guard lock(mutex_);
+  return state_of(id, exported_.at(id));
+}
+
+std::vector<VerbsExports::Change> VerbsExports::changes_since(uint64_t version) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Change> changes;
+  for (const auto& [id, exported] : exported_) {
+    if (exported.changed > version) changes.push_back(state_of(id, exported));
+  }
+  auto first = std::upper_bound(removed_.begin(), removed_.end(), std::pair(version, UINT32_MAX));
+  for (auto each = first; each != removed_.end(); ++each) {
+    changes.push_back({.id = each->second, .size_bytes = 0, .range = std::nullopt, .is_gone = true});
+  }
+  return changes;
 }
 
 }  // namespace tutti

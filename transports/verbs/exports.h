@@ -1,9 +1,14 @@
-// The memory that a rank has exported over verbs. Registering pins it, so that waits until a peer is to write there.
-// Thread-safe.
+// The memory that a rank has exported over verbs, and the cache of its registrations. Registering pins memory and takes
+// long, so it waits until a peer is to write there, and then stays: as much as the bounds allow, what was used longest
+// ago going first. docs/verbs.md says why memory of others is never registered. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "transports/common/export_table.h"
 #include "transports/verbs/device.h"
@@ -13,25 +18,71 @@ namespace tutti {
 
 class VerbsExports {
  public:
+  // What is registered beside the first memory, which the links themselves need and which always is.
+  struct Bounds {
+    size_t regions = SIZE_MAX;
+    uint64_t bytes = UINT64_MAX;
+  };
+  // Memory as a device reads it; registered at least as long as this lives.
+  struct Source {
+    std::shared_ptr<const Registration> registration;
+    std::span<const std::byte> bytes;
+  };
+  // What peers may do with memory `id` from now on: write to `range`, if there is one.
+  struct Change {
+    uint32_t id = 0;
+    uint64_t size_bytes = 0;
+    std::optional<RemoteRange> range;
+    bool is_gone = false;     // it is exported no more
+  };
+
+  explicit VerbsExports(const Bounds& bounds) : bounds_(bounds) {}
+
   const LocalMemory* add(std::span<std::byte> memory, int fd);
   void remove(const LocalMemory* memory);
-  const ExportTable& table() const { return table_; }
 
-  // Where `memory` is for peers' devices. Errors: it cannot be registered.
-  Result<RemoteRange> range_of(const VerbsDevice& device, const LocalMemory& memory);
-  // Of all that is exported: whether it can be.
-  Status register_all(const VerbsDevice& device);
+  // Of the first memory: whether it can be registered.
+  Status register_first(const VerbsDevice& device);
+  // Sees to it that `memory` is registered. Errors: it cannot be; peers are then served without.
+  Status use(const VerbsDevice& device, uint32_t id);
+  // The registered memory that holds all of `bytes`.
+  std::optional<Source> source_of(std::span<const std::byte> bytes) const;
+
+  // Goes up with every change: one load, so that a Link can ask every time.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  std::vector<Change> changes_since(uint64_t version) const;
+  Change state_of(uint32_t id) const;
 
  private:
   struct Exported {
     std::span<std::byte> bytes;
-    Registration registration;
+    std::shared_ptr<const Registration> registration;
+    uint64_t used = 0;       // the use() that was the last
+    uint64_t refused = 0;    // drops_ when the system took no more
+    uint64_t changed = 0;    // the version since which it is as it is
   };
-  Result<RemoteRange> range_of(const VerbsDevice& device, Exported& exported);
+  static Change state_of(uint32_t id, const Exported& exported);
+  // With mutex_.
+  Status use_now(const VerbsDevice& device, uint32_t id, Exported& exported);
+  bool fits(const Exported& exported) const;
+  bool drop_oldest(const Exported& keep);
+  void drop(Exported& exported);
+  void changed(Exported& exported) { exported.changed = version_.fetch_add(1, std::memory_order_release) + 1; }
 
+  const Bounds bounds_;
   ExportTable table_;
-  std::mutex mutex_;
-  std::map<uint32_t, Exported> exported_;  // by id
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Exported> exported_;     // by id
+  std::map<uintptr_t, uint32_t> by_address_;  // what is registered
+  std::vector<std::pair<uint64_t, uint32_t>> removed_;  // version and id
+  size_t regions_ = 0;                        // registered, beside the first
+  uint64_t bytes_ = 0;                        // of them
+  uint64_t uses_ = 0;
+  uint64_t drops_ = 1;                        // registrations that have ended
+  std::atomic<uint64_t> version_{0};
 };
+
+// Half of what this process may lock in memory; as much as there is where it may lock any.
+uint64_t default_region_bytes();
 
 }  // namespace tutti

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kTakenAtOnce = 16;
 constexpr int kTakesPerPoll = 8;      // so that one busy peer does not keep the others waiting
 constexpr uint32_t kLookEvery = 64;   // polls: looking at the side channel takes a system call
+constexpr size_t kLeastInPlace = 16 * 1024;  // less is copied before a completion could tell that it has left
 constexpr int64_t kGraceMs = 100;     // in which the end of a peer turns out to be the cause of an error
 constexpr int64_t kFinishMs = 1000;   // in which what was sent last arrives
 
@@ -41,11 +42,11 @@ void VerbsLink::finish() {
 
 Status VerbsLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
-  auto range = shared_.exports.range_of(*shared_.device, memory);
-  if (!range.ok()) return state_.fail(range.status().code(), range.status().message());
   engine_->receiver.expose(memory.id, memory.bytes);
-  Status sent = side_->send(SideShare{.id = memory.id, .size_bytes = memory.bytes.size(), .range = *range});
-  return sent.ok() ? Status() : state_.fail(sent.code(), sent.message());
+  TUTTI_TRY(shared_.exports.use(*shared_.device, memory.id));
+  news_.push_back(shared_.exports.state_of(memory.id));
+  auto told = tell_news();
+  return told.ok() ? Status() : state_.fail(told.status().code(), told.status().message());
 }
 
 const RemoteMemory* VerbsLink::find(uint32_t id) {
@@ -56,6 +57,18 @@ const RemoteMemory* VerbsLink::find(uint32_t id) {
 RemoteRange VerbsLink::place_of(const RemoteSlice& slice) const {
   const RemoteRange& range = static_cast<const Remote*>(slice.memory)->range;
   return {range.address + slice.offset, range.key};
+}
+
+// Of the memory that `from` lies in; null where it is copied, since it has none or is small.
+const std::shared_ptr<const Registration>& VerbsLink::registration_of(std::span<const std::byte> from) {
+  static const std::shared_ptr<const Registration> kNone;
+  if (from.size() < kLeastInPlace) return kNone;
+  auto holds = [&] {
+    return source_ && from.data() >= source_->bytes.data() &&
+           from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
+  };
+  if (!holds()) source_ = shared_.exports.source_of(from);
+  return source_ ? source_->registration : kNone;
 }
 
 Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
@@ -69,7 +82,9 @@ Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from
                    .signal_offset = signal.offset,
                    .payload_memory = from.empty() ? 0 : to.memory->id,
                    .payload_offset = to.offset};
-  return taken(engine_->sender.put(from.empty() ? RemoteRange() : place_of(to), from, head, line));
+  if (auto told = tell_news(); !told.ok() || !*told) return waits_for_news(told);
+  return taken(engine_->sender.put(from.empty() ? RemoteRange() : place_of(to), from, registration_of(from), head,
+                                   line));
 }
 
 Result<PutResult> VerbsLink::signal(RemoteSlice signal, const Line& line) {
@@ -78,7 +93,12 @@ Result<PutResult> VerbsLink::signal(RemoteSlice signal, const Line& line) {
   MessageHead head{.kind = MessageHead::Kind::kSignal,
                    .signal_memory = signal.memory->id,
                    .signal_offset = signal.offset};
+  if (auto told = tell_news(); !told.ok() || !*told) return waits_for_news(told);
   return taken(engine_->sender.signal(head, line));
+}
+
+Result<PutResult> VerbsLink::waits_for_news(const Result<bool>& told) {
+  return told.ok() ? Result<PutResult>(PutResult::kFull) : taken(told.status());
 }
 
 Result<PutResult> VerbsLink::taken(Result<PutResult> result) {
@@ -92,12 +112,15 @@ Status VerbsLink::pull(std::span<std::byte>, uint64_t) {
 }
 
 // What the device has goes without us; a payload that waits for a block does not.
-bool VerbsLink::has_pending() const { return engine_ && (engine_->sender.has_unfinished() || side_->has_unsent()); }
+bool VerbsLink::has_pending() const {
+  return engine_ && (engine_->sender.has_unfinished() || side_->has_unsent() || !news_.empty());
+}
 
 Status VerbsLink::poll(uint64_t* puts_completed) {
   TUTTI_TRY(state_.check());
   bool moved = false;
-  Status status = ended_.ok() ? send_releases() : ended_;
+  Status status = ended_;
+  if (status.ok() && !broken_) status = tell_news().status();
   if (status.ok()) {
     auto completed = take_completions();
     moved = completed.ok() && *completed;
@@ -155,9 +178,10 @@ Status VerbsLink::on_completion(const ibv_wc& completion) {
     engine_->sender.on_completed(completion.wr_id);
     return {};
   }
-  MessageHead head = TUTTI_TRY(engine_->receiver.take(completion.wr_id, completion.byte_len));
-  engine_->sender.on_message(head);
-  return head.kind == MessageHead::Kind::kProbe ? check_probe() : Status();
+  auto message = TUTTI_TRY(engine_->receiver.take(completion.wr_id, completion.byte_len));
+  engine_->sender.on_message(message.head);
+  take_news(message);
+  return message.head.kind == MessageHead::Kind::kProbe ? check_probe() : Status();
 }
 
 void VerbsLink::note_broken(const ibv_wc& completion) {
@@ -169,15 +193,38 @@ void VerbsLink::note_broken(const ibv_wc& completion) {
              .report_at = broken_ ? broken_->report_at : Deadline::after_ms(kGraceMs)};
 }
 
-Status VerbsLink::send_releases() {
-  const ExportTable& exports = shared_.exports.table();
-  if (exports.removals() == removals_seen_) return {};
-  auto released = exports.removed_since(removals_seen_);
-  removals_seen_ += released.size();
-  for (uint32_t id : released) {
-    if (engine_->receiver.hide(id)) TUTTI_TRY(side_->send(SideRelease{id}));
+void VerbsLink::gather_news() {
+  uint64_t version = shared_.exports.version();
+  if (version == version_seen_) return;
+  for (const VerbsExports::Change& change : shared_.exports.changes_since(version_seen_)) {
+    bool is_known = change.is_gone ? engine_->receiver.hide(change.id) : engine_->receiver.exposes(change.id);
+    if (is_known) news_.push_back(change);
   }
-  return {};
+  version_seen_ = version;
+  source_.reset();  // which would keep it registered
+}
+
+// In order with the data: whoever has heard that memory may be used has heard of where it is now.
+Result<bool> VerbsLink::tell_news() {
+  gather_news();
+  for (; !news_.empty(); news_.pop_front()) {
+    const VerbsExports::Change& change = news_.front();
+    auto kind = change.range ? MessageHead::Kind::kShare : MessageHead::Kind::kRelease;
+    Line line = encode(change.size_bytes, change.range.value_or(RemoteRange()));
+    auto sent = TUTTI_TRY(engine_->sender.signal({.kind = kind, .signal_memory = change.id}, line));
+    if (sent == PutResult::kFull) return false;
+  }
+  return true;
+}
+
+void VerbsLink::take_news(const VerbsReceiver::Message& message) {
+  uint32_t id = message.head.signal_memory;
+  if (message.head.kind == MessageHead::Kind::kRelease) remote_.erase(id);
+  if (message.head.kind != MessageHead::Kind::kShare) return;
+  Remote& remote = remote_[id];
+  remote.id = id;
+  remote.size_bytes = message.line.words[0];
+  remote.range = {.address = message.line.words[1], .key = static_cast<uint32_t>(message.line.words[2])};
 }
 
 void VerbsLink::arm(WaitSet& waits) {
@@ -209,6 +256,8 @@ void VerbsLink::disarm() {
 
 void VerbsLink::abort() noexcept {
   if (!state_.abort()) return;
+  // From now on no device of a peer writes into memory that this rank's caller is about to have back.
+  if (QueuePair* queue = published_queue_.load()) queue->shut();
   if (int socket = published_.load(); socket >= 0) ::shutdown(socket, SHUT_RDWR);
   shared_.bells.ring();
 }

@@ -1,6 +1,7 @@
 // One end of a verbs link: a queue pair for data, and beside it the connection by which the ends met.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -30,7 +31,7 @@ class VerbsLink final : public Link {
   ~VerbsLink() override;
 
   int peer() const override { return state_.peer(); }
-  LinkTraits traits() const override { return {}; }
+  LinkTraits traits() const override { return {.places = true}; }
   Result<Progress> connect(std::span<const std::byte> peer_address) override;
   std::string connect_report() const override;
   bool both_gave_up() const override { return both_gave_up_; }
@@ -40,6 +41,7 @@ class VerbsLink final : public Link {
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
+  std::byte* stage(size_t size_bytes) override { return engine_->sender.stage(size_bytes); }
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
@@ -87,8 +89,13 @@ class VerbsLink final : public Link {
   std::string ends() const;
 
   RemoteRange place_of(const RemoteSlice& slice) const;
+  const std::shared_ptr<const Registration>& registration_of(std::span<const std::byte> from);
   Result<PutResult> taken(Result<PutResult> result);
-  Status send_releases();
+  // Tells the peer what has become of this rank's memory, before anything else goes; false while there is no room.
+  Result<bool> tell_news();
+  Result<PutResult> waits_for_news(const Result<bool>& told);
+  void gather_news();
+  void take_news(const VerbsReceiver::Message& message);
   Status take_side(bool* moved);
   Status handle(const SideMessage& message);
   // Takes what has completed; true if anything has.
@@ -108,7 +115,9 @@ class VerbsLink final : public Link {
   std::string peer_name_;                      // "mlx5_1 port 1, queue pair 17"
   Route route_;
   std::unordered_map<uint32_t, Remote> remote_;
-  size_t removals_seen_ = 0;
+  uint64_t version_seen_ = 0;                  // of the exports
+  std::deque<VerbsExports::Change> news_;      // that the peer does not know yet
+  std::optional<VerbsExports::Source> source_; // that the last put came from
   uint32_t polls_ = 0;
   bool armed_ = false;
   bool look_aside_ = false;                    // in the next poll()
@@ -119,6 +128,7 @@ class VerbsLink final : public Link {
   std::unique_ptr<Engine> engine_;             // ends after the side channel
   std::unique_ptr<VerbsSideChannel> side_;          // none until they met
   std::atomic<int> published_{-1};             // its socket, for abort() on another thread
+  std::atomic<QueuePair*> published_queue_{nullptr};
 };
 
 }  // namespace tutti

@@ -64,11 +64,12 @@ Status VerbsLink::meet(Fd socket) {
 
 Status VerbsLink::open_engine() {
   const VerbsDevice& device = *shared_.device;
-  TUTTI_TRY(shared_.exports.register_all(device));
+  TUTTI_TRY(shared_.exports.register_first(device));
   LinkMemory memory = TUTTI_TRY(LinkMemory::create(device));
   auto queue = TUTTI_TRY(
       QueuePair::create(device, {.sends = kSends, .receives = kReceives, .inline_bytes = kMessageBytes}));
   engine_ = std::make_unique<Engine>(std::move(memory), std::move(queue));
+  published_queue_.store(engine_->queue.get());
   return engine_->receiver.post_all();
 }
 
@@ -125,15 +126,6 @@ Status VerbsLink::handle(const SideMessage& message) {
     Nonce pattern = pattern_of(shared_.meeting.identity(), state_.rank());
     if (Status sent = engine_->sender.probe(pattern); !sent.ok()) return give_up(sent);
     stage_ = Stage::kProbe;
-  } else if (auto* share = std::get_if<SideShare>(&message)) {
-    Remote remote;
-    remote.id = share->id;
-    remote.size_bytes = share->size_bytes;
-    remote.range = share->range;
-    if (remote_.try_emplace(share->id, remote).second) return {};
-    return error(Code::kRemote, "the peer shared memory {} twice", share->id);
-  } else if (auto* release = std::get_if<SideRelease>(&message)) {
-    remote_.erase(release->id);
   } else {
     return error(Code::kRemote, "the peer broke the protocol");
   }

@@ -128,6 +128,12 @@ Status QueuePair::modify(ibv_qp_attr& attributes, int mask, std::string_view to)
                                            to));
 }
 
+void QueuePair::shut() noexcept {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  device_.library().modify_qp(pair_, &attributes, IBV_QP_STATE);
+}
+
 Status QueuePair::post(ibv_send_wr& first) {
   ibv_send_wr* refused = nullptr;
   int failure = ibv_post_send(pair_, &first, &refused);

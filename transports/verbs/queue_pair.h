@@ -34,6 +34,9 @@ class QueuePair {
   // Ready to send to the other end, and to hear from it.
   Status connect(const QueueAddress& peer, const Route& route);
 
+  // Any thread: nothing crosses any more, and the peer writes into no memory here through it.
+  void shut() noexcept;
+
   Status post(ibv_send_wr& first);
   Status post(ibv_recv_wr& receive);
   // Takes completions; how many.

@@ -22,8 +22,9 @@ Status VerbsReceiver::post(uint64_t slot) {
   return queue_.post(receive);
 }
 
-Result<MessageHead> VerbsReceiver::take(uint64_t request, uint32_t size_bytes) {
-  MessageHead head;
+Result<VerbsReceiver::Message> VerbsReceiver::take(uint64_t request, uint32_t size_bytes) {
+  Message taken;
+  MessageHead& head = taken.head;
   std::span message(memory_.receive_slot(request), kMessageBytes);
   if (size_bytes < sizeof head || size_bytes > message.size()) {
     return error(Code::kRemote, "the peer sent a message of {} bytes", size_bytes);
@@ -36,8 +37,11 @@ Result<MessageHead> VerbsReceiver::take(uint64_t request, uint32_t size_bytes) {
     }
     TUTTI_TRY(store(head, message));
   }
+  if (head.kind == MessageHead::Kind::kShare && size_bytes == sizeof head + sizeof(Line)) {
+    std::memcpy(taken.line.words, message.data() + sizeof head, sizeof taken.line.words);
+  }
   TUTTI_TRY(post(request));
-  return head;
+  return taken;
 }
 
 Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> message) const {

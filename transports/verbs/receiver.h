@@ -18,9 +18,15 @@ class VerbsReceiver {
   void expose(uint32_t id, std::span<std::byte> memory) { exposed_[id] = memory; }
   // False if it was not.
   bool hide(uint32_t id) { return exposed_.erase(id) > 0; }
+  bool exposes(uint32_t id) const { return exposed_.contains(id); }
 
-  // A receive has completed with so many bytes: stores the payload and then the line, and posts the receive again.
-  Result<MessageHead> take(uint64_t request, uint32_t size_bytes);
+  struct Message {
+    MessageHead head;
+    Line line;  // of kShare
+  };
+  // A receive has completed with so many bytes: stores the payload and then the line of a signal, and posts the receive
+  // again.
+  Result<Message> take(uint64_t request, uint32_t size_bytes);
 
  private:
   Status post(uint64_t slot);

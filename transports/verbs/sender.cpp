@@ -4,25 +4,73 @@
 #include <cstring>
 
 namespace tutti {
+namespace {
+
+constexpr size_t kMostAtOnce = 1 << 30;  // a message of any device may have 2^31 bytes
+
+}  // namespace
 
 void VerbsSender::begin(uint32_t peer_receives, const RemoteRange& peer_probe) {
   peer_receives_ = peer_receives;
   peer_probe_ = peer_probe;
 }
 
-Result<PutResult> VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from, MessageHead head,
+Result<PutResult> VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from,
+                                   const std::shared_ptr<const Registration>& registration, MessageHead head,
                                    const Line& line) {
   if (!may_send()) return PutResult::kFull;
+  uint32_t stage = memory_.stage_at(from.data());
   if (from.size() <= kEagerBytes) {
     head.payload_bytes = static_cast<uint32_t>(from.size());
     TUTTI_TRY(post_message(head, &line, from));
-    ++puts_completed_;
+    puts_copied_ = ++puts_;
+    if (stage < kStages) stage_is_lent_[stage] = false;
     return PutResult::kDone;
   }
   head.payload_bytes = 0;
+  bool is_readable = (registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages;
+  if (is_readable) {
+    if (!has_room(2)) return PutResult::kFull;
+    TUTTI_TRY(put_in_place(to, from, {.put = ++puts_, .registration = registration, .stage = stage}, head, line));
+    return PutResult::kDone;
+  }
+  ++puts_;
   put_ = {.active = true, .to = to, .left = from, .head = head, .line = line};
   TUTTI_TRY(push());
   return PutResult::kDone;
+}
+
+// One doorbell for the payload and the message behind it.
+Status VerbsSender::put_in_place(const RemoteRange& to, std::span<const std::byte> from, Leaving leaving,
+                                 const MessageHead& head, const Line& line) {
+  Request write, message;
+  fill_write(write, to, from, leaving.stage < kStages ? memory_.key() : leaving.registration->local_key());
+  leaving.request = posted_;
+  fill_message(message, head, &line, {});
+  write.work.next = &message.work;
+  TUTTI_TRY(queue_.post(write.work));
+  puts_copied_ = leaving.put;
+  if (leaving.registration != nullptr) ++in_callers_memory_;
+  leaving_[begun_++ % kSends] = std::move(leaving);
+  return {};
+}
+
+std::byte* VerbsSender::stage(size_t size_bytes) {
+  if (size_bytes > kStageBytes) return nullptr;
+  auto* free = std::find(stage_is_lent_.begin(), stage_is_lent_.end(), false);
+  if (free == stage_is_lent_.end()) return nullptr;
+  *free = true;
+  return memory_.stage(static_cast<uint32_t>(free - stage_is_lent_.begin()));
+}
+
+void VerbsSender::on_completed(uint64_t request) {
+  completed_ = request;
+  for (; left_ < begun_ && leaving_[left_ % kSends].request <= completed_; ++left_) {
+    Leaving& gone = leaving_[left_ % kSends];
+    if (gone.stage < kStages) stage_is_lent_[gone.stage] = false;
+    if (gone.registration != nullptr) --in_callers_memory_;
+    gone.registration.reset();
+  }
 }
 
 Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line) {
@@ -33,7 +81,7 @@ Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line)
 
 Status VerbsSender::probe(std::span<const std::byte> pattern) {
   Request write, message;
-  fill_write(write, peer_probe_, pattern);
+  fill_write(write, peer_probe_, to_block(pattern), memory_.key());
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
   message.work.send_flags |= IBV_SEND_SIGNALED;
   unsignalled_ = 0;
@@ -63,7 +111,7 @@ Status VerbsSender::push() {
     if (is_last && credits() == 0) return {};
     auto piece = put_.left.first(std::min(put_.left.size(), kBlockBytes));
     Request write, message;
-    fill_write(write, put_.to, piece);
+    fill_write(write, put_.to, to_block(piece), memory_.key());
     if (is_last) {
       fill_message(message, put_.head, &put_.line, {});
       write.work.next = &message.work;  // one doorbell for both
@@ -73,26 +121,31 @@ Status VerbsSender::push() {
     put_.to.address += piece.size();
     if (!is_last) continue;
     put_.active = false;
-    ++puts_completed_;
+    puts_copied_ = puts_;
     return {};
   }
   return {};
 }
 
-void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from) {
+std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from) {
   std::byte* block = memory_.block(blocks_used_);
   std::memcpy(block, from.data(), from.size());
-  request.memory = {.addr = reinterpret_cast<uint64_t>(block),
+  block_users_[blocks_used_++ % kBlocks] = posted_ + 1;  // the next request
+  return {block, from.size()};
+}
+
+// A completion frees the block, or tells that the payload has left.
+void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key) {
+  request.memory = {.addr = reinterpret_cast<uint64_t>(from.data()),
                     .length = static_cast<uint32_t>(from.size()),
-                    .lkey = memory_.key()};
+                    .lkey = key};
   request.work.wr_id = ++posted_;
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_RDMA_WRITE;
-  request.work.send_flags = IBV_SEND_SIGNALED;  // which frees the block
+  request.work.send_flags = IBV_SEND_SIGNALED;
   request.work.wr.rdma.remote_addr = to.address;
   request.work.wr.rdma.rkey = to.key;
-  block_users_[blocks_used_++ % kBlocks] = posted_;
   unsignalled_ = 0;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 
 #include "base/deadline.h"
@@ -23,24 +24,29 @@ class VerbsSender {
   void begin(uint32_t peer_receives, const RemoteRange& peer_probe);
 
   // kFull: nothing was taken. Of a payload that does not fit into the message `head` has the place in the peer's
-  // memory, `to` the same place for its device.
-  Result<PutResult> put(const RemoteRange& to, std::span<const std::byte> from, MessageHead head, const Line& line);
+  // memory, `to` the same place for its device. `registration`: of the memory that `from` lies in; null where it has
+  // none, or is a stage.
+  Result<PutResult> put(const RemoteRange& to, std::span<const std::byte> from,
+                        const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line);
   Result<PutResult> signal(const MessageHead& head, const Line& line);
   // Writes `pattern` to the peer's probe, then says so.
   Status probe(std::span<const std::byte> pattern);
 
   // Goes on with a payload that was taken, and returns credits that are due.
   Status advance();
+  // Link::stage().
+  std::byte* stage(size_t size_bytes);
   // Of a request that has completed, and by that all before it.
-  void on_completed(uint64_t request) { completed_ = request; }
+  void on_completed(uint64_t request);
   // Of a message that has come; its receive is posted again.
   void on_message(const MessageHead& head);
   // Asks for the completion of all that was posted.
   Status ask_for_all();
 
-  // Payloads that were taken from where they were.
-  uint64_t puts_completed() const { return puts_completed_; }
-  bool has_unfinished() const { return put_.active; }
+  // Puts whose payload, and that of all before, was copied from where it was or has left it.
+  uint64_t puts_completed() const { return left_ == begun_ ? puts_copied_ : leaving_[left_ % kSends].put - 1; }
+  // Whether a payload waits for a block, or the device may still read memory of the caller.
+  bool has_unfinished() const { return put_.active || in_callers_memory_ > 0; }
   bool all_completed() const { return completed_ == posted_; }
 
  private:
@@ -54,6 +60,13 @@ class VerbsSender {
     MessageHead head;
     Line line;
   };
+  // A put whose payload the device reads where it is.
+  struct Leaving {
+    uint64_t put = 0;
+    uint64_t request = 0;                               // that reads it
+    std::shared_ptr<const Registration> registration;   // or
+    uint32_t stage = kStages;                           // which was its place
+  };
   // A work request and the memory that it points to.
   struct Request {
     ibv_send_wr work{};
@@ -63,10 +76,14 @@ class VerbsSender {
   uint32_t credits() const { return peer_receives_ - static_cast<uint32_t>(messages_ - peer_reposted_); }
   bool has_room(uint32_t requests) const { return posted_ - completed_ + requests <= kSends; }
   bool may_send() const { return !put_.active && has_room(1) && credits() > 1; }
+  Status put_in_place(const RemoteRange& to, std::span<const std::byte> from, Leaving leaving, const MessageHead& head,
+                      const Line& line);
   // All of the payload through the blocks, as far as there are any.
   Status push();
   bool block_is_free() const { return block_users_[blocks_used_ % kBlocks] <= completed_; }
-  void fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from);
+  // The copy of `from`, in the next block.
+  std::span<const std::byte> to_block(std::span<const std::byte> from);
+  void fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key);
   void fill_message(Request& request, MessageHead head, const Line* line, std::span<const std::byte> payload);
   Status post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload);
 
@@ -84,7 +101,13 @@ class VerbsSender {
   uint32_t unsignalled_ = 0;     // messages in a row that ask for no completion
   uint64_t blocks_used_ = 0;
   std::array<uint64_t, kBlocks> block_users_{};  // by block: the request that has read it last
-  uint64_t puts_completed_ = 0;
+  uint64_t puts_ = 0;            // taken
+  uint64_t puts_copied_ = 0;     // all of them up to this one, but for those in leaving_
+  std::array<Leaving, kSends> leaving_;  // each has a request of its own under way, so there is always room
+  uint64_t begun_ = 0;           // of them
+  uint64_t left_ = 0;
+  uint32_t in_callers_memory_ = 0;
+  std::array<bool, kStages> stage_is_lent_{};
 };
 
 }  // namespace tutti

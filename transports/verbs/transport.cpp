@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/verbs.h"
 
@@ -11,14 +12,16 @@ class VerbsTransport final : public Transport {
         options_(options),
         shared_{.meeting = TcpMeeting(Wire::kVerbs, context),
                 .device = nullptr,
-                .exports = {},
+                .exports = VerbsExports(
+                    {.regions = options.regions,
+                     .bytes = options.region_bytes > 0 ? options.region_bytes : default_region_bytes()}),
                 .bells = BellRow(context.nranks)} {}
 
   std::string_view name() const override { return "verbs"; }
 
   // The ends meet over TCP. Whether devices reach each other too only the pre-flight check can tell.
   std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool) const override {
-    return can_meet(self, peer) ? std::optional(LinkTraits{}) : std::nullopt;
+    return can_meet(self, peer) ? std::optional(LinkTraits{.places = true}) : std::nullopt;
   }
 
   Status listen() override {
@@ -32,6 +35,9 @@ class VerbsTransport final : public Transport {
     return shared_.exports.add(memory, fd);
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
+  void use(const LocalMemory* memory) override {
+    if (Status used = shared_.exports.use(*shared_.device, memory->id); !used.ok()) log_debug("{}", used.message());
+  }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:

@@ -23,6 +23,8 @@ struct VerbsOptions {
   int pkey_index = 0;
   int timeout = 16;        // 4.096 us * 2^this
   int retries = 7;
+  size_t regions = 1024;              // that callers share and that are registered at a time
+  uint64_t region_bytes = 0;          // of all of them; 0: half of what this process may lock
 };
 
 // listen() opens the library and a device, and fails with a sentence where there is none that works. nullptr: tutti was

@@ -13,7 +13,7 @@ constexpr size_t kMostNameBytes = 64;
 constexpr size_t kMostReasonBytes = 400;
 constexpr size_t kGidBytes = 17;
 
-enum class Tag : uint32_t { kHello = 1, kReady, kVerdict, kShare, kRelease };
+enum class Tag : uint32_t { kHello = 1, kReady, kVerdict };
 
 void put_text(FixedWriter& writer, std::string_view text, size_t most) {
   text = text.substr(0, most);
@@ -59,11 +59,6 @@ struct Writing {
     begin(Tag::kVerdict).put(static_cast<uint8_t>(verdict.proven ? 1 : 0));
     put_text(writer, verdict.reason, kMostReasonBytes);
   }
-  void operator()(const SideShare& share) const {
-    begin(Tag::kShare).put(share.id).put(share.size_bytes);
-    put_range(writer, share.range);
-  }
-  void operator()(const SideRelease& release) const { begin(Tag::kRelease).put(release.id); }
 };
 static_assert(kHeadBytes + 12 + 12 + 8 + kMostGids * kGidBytes + 2 + kMostNameBytes <= kSideMessageBytes);
 static_assert(kHeadBytes + 1 + 2 + kMostReasonBytes <= kSideMessageBytes);
@@ -113,12 +108,6 @@ Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBy
       if (!get_text(reader, kMostReasonBytes, verdict.reason)) return malformed();
       return SideMessage(std::move(verdict));
     }
-    case Tag::kShare: {
-      SideShare share{.id = reader.get<uint32_t>(), .size_bytes = reader.get<uint64_t>(), .range = {}};
-      share.range = get_range(reader);
-      return SideMessage(share);
-    }
-    case Tag::kRelease: return SideMessage(SideRelease{reader.get<uint32_t>()});
   }
   return malformed();
 }

@@ -1,7 +1,7 @@
 // What two ends of a verbs link say to each other. Pure functions over bytes.
 //
-// On the connection by which they met, in messages of one size: who they are, and the keys of shared memory. On the
-// queue pair: a head, then a line, then a small payload.
+// On the connection by which they met, in messages of one size: who they are, and whether it works. On the queue pair,
+// in order with the data: a head, then a line, then a small payload.
 #pragma once
 
 #include <array>
@@ -39,15 +39,7 @@ struct SideVerdict {       // whether the sender has seen data cross both ways
   bool proven = false;
   std::string reason;      // if not
 };
-struct SideShare {         // the sender's memory `id`
-  uint32_t id = 0;
-  uint64_t size_bytes = 0;
-  RemoteRange range;
-};
-struct SideRelease {
-  uint32_t id = 0;
-};
-using SideMessage = std::variant<SideHello, SideReady, SideVerdict, SideShare, SideRelease>;
+using SideMessage = std::variant<SideHello, SideReady, SideVerdict>;
 
 SideBytes encode(const SideMessage& message);
 Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBytes> bytes);
@@ -58,6 +50,8 @@ struct MessageHead {
     kSignal = 1,  // a line, maybe a payload; both have a place in the receiver's memory
     kCredit,      // nothing but the head
     kProbe,       // the pattern is there
+    kShare,       // the sender's memory `signal_memory`; the line says where it is
+    kRelease,     // that memory may not be written any more
   };
   Kind kind = Kind::kCredit;
   uint32_t signal_memory = 0;
@@ -68,6 +62,9 @@ struct MessageHead {
   uint64_t payload_offset = 0;
 };
 static_assert(sizeof(MessageHead) == 40);  // travels as it is: ranks have one byte order
+
+// The line of kShare.
+inline Line encode(uint64_t size_bytes, const RemoteRange& range) { return {{size_bytes, range.address, range.key}}; }
 
 inline constexpr size_t kMessageBytes = 256;
 inline constexpr size_t kEagerBytes = kMessageBytes - sizeof(MessageHead) - sizeof(Line);

@@ -8,6 +8,18 @@
 
 namespace tutti::test {
 
+namespace {
+
+Queue::Entry failed(const Pair& pair, uint64_t id, ibv_wc_status status) {
+  Queue::Entry entry;
+  entry.completion.wr_id = id;
+  entry.completion.status = status;
+  entry.completion.qp_num = pair.qp_num;
+  return entry;
+}
+
+}  // namespace
+
 Fabric& fabric() {
   static auto* the_fabric = new Fabric;
   return *the_fabric;
@@ -70,19 +82,17 @@ void Fabric::complete(Queue& queue, Queue::Entry entry) {
 }
 
 void Fabric::fail(Pair& pair, uint64_t id, bool is_receive, ibv_wc_status status) {
-  auto sweep = [&](uint64_t request, ibv_wc_status why, ibv_cq* to) {
-    Queue::Entry entry;
-    entry.completion.wr_id = request;
-    entry.completion.status = why;
-    entry.completion.qp_num = pair.qp_num;
-    complete(*static_cast<Queue*>(to), std::move(entry));
-  };
+  complete(*static_cast<Queue*>(is_receive ? pair.recv_cq : pair.send_cq), failed(pair, id, status));
+  sweep_out(pair);
+}
+
+void Fabric::sweep_out(Pair& pair) {
   pair.state = IBV_QPS_ERR;
-  sweep(id, status, is_receive ? pair.recv_cq : pair.send_cq);
-  for (const Waiting& each : pair.requests) sweep(each.id, IBV_WC_WR_FLUSH_ERR, pair.send_cq);
-  for (const Waiting& each : pair.receives) sweep(each.id, IBV_WC_WR_FLUSH_ERR, pair.recv_cq);
-  pair.requests.clear();
-  pair.receives.clear();
+  for (auto* waiting : {&pair.requests, &pair.receives}) {
+    auto& queue = *static_cast<Queue*>(waiting == &pair.requests ? pair.send_cq : pair.recv_cq);
+    for (const Waiting& each : *waiting) complete(queue, failed(pair, each.id, IBV_WC_WR_FLUSH_ERR));
+    waiting->clear();
+  }
 }
 
 void Fabric::carry(bool is_look) {
@@ -102,6 +112,12 @@ bool Fabric::carry_one(Pair& pair, bool is_look) {
     uint64_t id = next.id;
     pair.requests.pop_front();
     fail(pair, id, false, static_cast<ibv_wc_status>(faults.failing_status));
+    return false;
+  }
+  if (!read_parts(next)) {
+    uint64_t id = next.id;
+    pair.requests.pop_front();
+    fail(pair, id, false, IBV_WC_LOC_PROT_ERR);
     return false;
   }
   if (!deliver(pair, next)) return false;
@@ -130,6 +146,15 @@ bool Fabric::leads_to(const Pair& from, const Pair& to) const {
   });
 }
 
+bool Fabric::read_parts(Waiting& request) {
+  for (const ibv_sge& part : std::exchange(request.parts, {})) {
+    const std::byte* from = at(part.addr, part.length, part.lkey, 0);
+    if (from == nullptr) return mistake("read from memory that is registered no more"), false;
+    request.data.insert(request.data.end(), from, from + part.length);
+  }
+  return true;
+}
+
 // False: not now, or the queue pair has failed.
 bool Fabric::deliver(Pair& pair, const Waiting& request) {
   auto found = pairs.find(pair.peer);
@@ -148,6 +173,10 @@ bool Fabric::deliver(Pair& pair, const Waiting& request) {
     if (request.data.empty()) return true;
     std::byte* to = at(request.remote_address, request.data.size(), request.remote_key, IBV_ACCESS_REMOTE_WRITE);
     if (to == nullptr) return give_up(IBV_WC_REM_ACCESS_ERR);
+    if (faults.shows_at_once) {
+      std::memcpy(to, request.data.data(), request.data.size());
+      return true;
+    }
     peer.late.insert(peer.late.end(), request.data.begin(), request.data.end());
     peer.late_at.emplace_back(to, request.data.size());
     if (faults.corrupts_writes) peer.late.back() ^= std::byte{1};

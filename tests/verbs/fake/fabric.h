@@ -39,7 +39,8 @@ struct Waiting {
   uint32_t remote_key = 0;
   uint64_t address = 0;            // of a receive
   uint32_t room = 0;
-  std::vector<std::byte> data;     // of a request, as it was when it was posted
+  std::vector<std::byte> data;     // of a request: what was inline, as it was when it was posted; else as it is
+  std::vector<ibv_sge> parts;      // when it leaves
   int lag = 0;
 };
 
@@ -75,6 +76,7 @@ class Fabric final : public FakeVerbs {
   void carry(bool is_look);
   // The queue pair fails: all that waits on it is swept out.
   void fail(Pair& pair, uint64_t id, bool is_receive, ibv_wc_status status);
+  void sweep_out(Pair& pair);
   void complete(Queue& queue, Queue::Entry entry);
   // Memory that a key leads to; nullptr when it does not.
   std::byte* at(uint64_t address, uint64_t size, uint32_t key, unsigned access);
@@ -88,6 +90,8 @@ class Fabric final : public FakeVerbs {
 
  private:
   bool carry_one(Pair& pair, bool is_look);
+  // What a device reads no sooner than when it sends it. False when it may not.
+  bool read_parts(Waiting& request);
   bool deliver(Pair& pair, const Waiting& request);
   bool leads_to(const Pair& from, const Pair& to) const;
   std::mutex mutex_;

@@ -35,6 +35,7 @@ struct FakeFaults {
   int failing_status = 0;                // with this ibv_wc_status
   bool cut = false;                      // nothing crosses: every request runs out of retries
   bool corrupts_writes = false;
+  bool shows_at_once = false;            // written data is in memory before the message behind it has come
   int lag = 0;                           // requests wait for so many looks at a completion queue
 };
 

@@ -166,6 +166,10 @@ int ibv_modify_qp(ibv_qp* which, ibv_qp_attr* attributes, int mask) {
   std::lock_guard lock(fabric().mutex());
   auto& pair = *static_cast<Pair*>(which);
   FakeCounts& counted = fabric().counted;
+  if (attributes->qp_state == IBV_QPS_ERR) {
+    fabric().sweep_out(pair);
+    return 0;
+  }
   bool in_order = (attributes->qp_state == IBV_QPS_INIT && pair.state == IBV_QPS_RESET) ||
                   (attributes->qp_state == IBV_QPS_RTR && pair.state == IBV_QPS_INIT) ||
                   (attributes->qp_state == IBV_QPS_RTS && pair.state == IBV_QPS_RTR);

@@ -23,9 +23,15 @@ int take_request(Pair& pair, const ibv_send_wr& work) {
   bool by_value = (work.send_flags & IBV_SEND_INLINE) != 0;
   for (int i = 0; i < work.num_sge; ++i) {
     const ibv_sge& part = work.sg_list[i];
-    auto* from = by_value ? reinterpret_cast<std::byte*>(part.addr) : all.at(part.addr, part.length, part.lkey, 0);
-    if (from == nullptr) return all.mistake("read from memory that is not registered"), EINVAL;
-    request.data.insert(request.data.end(), from, from + part.length);
+    if (by_value) {
+      auto* from = reinterpret_cast<std::byte*>(part.addr);
+      request.data.insert(request.data.end(), from, from + part.length);
+      continue;
+    }
+    if (all.at(part.addr, part.length, part.lkey, 0) == nullptr) {
+      return all.mistake("read from memory that is not registered"), EINVAL;
+    }
+    request.parts.push_back(part);
   }
   if (by_value && request.data.size() > pair.room.max_inline_data) return all.mistake("too much inline"), EINVAL;
   ++all.counted.requests;

@@ -1,0 +1,118 @@
+// The cache of registrations: what is registered, for how long, and what the peer knows of it.
+#include <algorithm>
+#include <cstring>
+
+#include "verbs/faked.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kWindow = 64 << 10;
+
+// Memory of rank 1 beside its window, shared with rank 0.
+struct Regions {
+  Regions(const VerbsOptions& options, int count) : job(verbs_with(options), 2, kWindow) {
+    check_ok(job.status());
+    for (int i = 0; i < count; ++i) {
+      memory.push_back(job.node(1).add_window(kWindow).exported);
+      shared.push_back(job.link(1, 0).share(*memory.back()));
+    }
+    settle();
+  }
+  // Until what was said has been heard.
+  void settle() {
+    uint64_t completed = 0;
+    for (int i = 0; i < 10; ++i) {
+      check_ok(job.link(1, 0).poll(&completed));
+      check_ok(job.link(0, 1).poll(&completed));
+    }
+  }
+  const RemoteMemory* found(size_t region) { return job.link(0, 1).find(memory[region]->id); }
+  void use(size_t region) {
+    job.node(1).transport->use(memory[region]);
+    settle();
+  }
+  // Whether a put into the region lands there.
+  bool lands(size_t region) {
+    auto content = pattern(30'000, ++turn);
+    check_ok(put(job.link(0, 1), {found(region), 64}, content, job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == turn; },
+                         {&job.link(0, 1), &job.link(1, 0)}));
+    return std::memcmp(memory[region]->bytes.data() + 64, content.data(), content.size()) == 0;
+  }
+
+  Fake fake;
+  Job job;
+  std::vector<const LocalMemory*> memory;
+  std::vector<Status> shared;
+  uint64_t turn = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what was used longest ago is registered no more, and again when it is used") {
+  auto options = GENERATE(VerbsOptions{.regions = 2}, VerbsOptions{.region_bytes = 2 * kWindow + 100});
+  Regions regions(options, 3);
+  CHECK(regions.found(0) == nullptr);
+  REQUIRE(regions.found(1) != nullptr);
+  REQUIRE(regions.found(2) != nullptr);
+  CHECK(regions.lands(1));
+  CHECK(regions.lands(2));
+  regions.use(1);
+  regions.use(0);
+  REQUIRE(regions.found(0) != nullptr);
+  CHECK(regions.found(0)->size_bytes == kWindow);
+  CHECK(regions.found(1) != nullptr);
+  CHECK(regions.found(2) == nullptr);
+  CHECK(regions.lands(0));
+  check_used_well(regions.fake);
+}
+
+TEST_CASE("both buffers of a call stay, also where there is room for one") {
+  Regions regions({.region_bytes = kWindow}, 2);
+  CHECK(regions.found(0) != nullptr);
+  CHECK(regions.found(1) == nullptr);
+  CHECK(!regions.shared[1].ok());
+  check_ok(signal(regions.job.link(1, 0), regions.job.slice(1, 0, 0), Line{{1}}));
+}
+
+TEST_CASE("where the system locks no more, what was used longest ago makes room") {
+  Fake before;
+  uint64_t least = 0;
+  {
+    Regions none({}, 0);
+    least = none.fake.counts().registered_bytes;
+  }
+  before.verbs->set_faults({.lockable_bytes = least + 2 * kWindow});
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  std::vector<const LocalMemory*> memory;
+  for (int i = 0; i < 4; ++i) {
+    memory.push_back(job.node(1).add_window(kWindow).exported);
+    check_ok(job.link(1, 0).share(*memory.back()));
+  }
+  uint64_t completed = 0;
+  for (int i = 0; i < 10; ++i) check_ok(job.link(0, 1).poll(&completed));
+  CHECK(job.link(0, 1).find(memory[0]->id) == nullptr);
+  CHECK(job.link(0, 1).find(memory[3]->id) != nullptr);
+  check_used_well(before);
+}
+
+TEST_CASE("memory that is given up while it is on its way stays registered until it has left") {
+  Fake fake;
+  Job job(verbs_with({.regions = 2}), 2, kWindow);
+  check_ok(job.status());
+  const LocalMemory* source = job.node(0).add_window(kWindow).exported;
+  check_ok(job.link(0, 1).share(*source));
+  auto content = pattern(32 << 10, 9);
+  std::copy(content.begin(), content.end(), source->bytes.begin());
+  fake.verbs->set_faults({.lag = 6});
+  check_ok(put(job.link(0, 1), job.slice(0, 1, 4096), source->bytes.first(content.size()), job.slice(0, 1, 0),
+               Line{{1}}));
+  for (int i = 0; i < 3; ++i) job.node(0).transport->use(job.node(0).add_window(kWindow).exported);
+  check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, {&job.link(0, 1), &job.link(1, 0)}));
+  CHECK(std::memcmp(job.window(1).at(4096), content.data(), content.size()) == 0);
+  check_used_well(fake);
+}
+
+}  // namespace tutti::test
