@@ -77,7 +77,7 @@ TEST_CASE("a rank that makes the same call again names who does not") {
     }
     return std::string(tutti_last_error(comm));
   });
-  const std::string whom = fmt::format("waits for rank 2, whose last call is all_reduce #{}", kTogether);
+  const std::string whom = "waits for rank 2, whose last call is all_reduce #" + std::to_string(kTogether);
   INFO(said[0] << "\n" << said[1] << "\n" << said[2]);
   CHECK((contains(said[0], whom) || contains(said[1], whom)));
 }
