@@ -64,11 +64,37 @@ TEST_CASE("a path on which nothing crosses, or not what was sent, ends connect o
   }
 }
 
+TEST_CASE("a way on which large packets are lost is found out at the start") {
+  Fake fake;
+  fake.verbs->set_faults({.most_bytes = 4095});
+  auto statuses = connected(verbs_with({}));
+  for (const Status& status : statuses) CHECK(mentions(status, "packets of 4096 bytes are lost"));
+}
+
+TEST_CASE("where a port does not work, ranks go on over those that do") {
+  Fake fake;
+  std::string broken = GENERATE("fake0", "fake1");
+  fake.verbs->set_faults({.cut_device = broken});
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  auto source = pattern(50'000, 1);
+  check_ok(put(job.link(0, 1), job.slice(0, 1, 4096), source, job.slice(0, 1, 0), Line{{1}}));
+  check_ok(put(job.link(1, 0), job.slice(1, 0, 4096), source, job.slice(1, 0, 0), Line{{1}}));
+  for (int rank : {0, 1}) {
+    check_ok(await_until([&] { return counter_of(job.window(rank).line(0)) == 1; },
+                         {&job.link(0, 1), &job.link(1, 0)}));
+    CHECK(std::equal(source.begin(), source.end(), job.window(rank).at(4096)));
+  }
+  check_used_well(fake);
+}
+
 TEST_CASE("ports that cannot reach each other end connect on both sides and say why") {
   Fake fake;
   fake.verbs->set_ports({FakePort{.device = "old", .gids = {{1, "fe80::1"}}},
                          FakePort{.device = "new", .gids = {{2, "::ffff:10.0.0.2"}}}});
-  auto statuses = connected(verbs_with({}));
+  auto statuses = connected([](const TransportContext& context) {
+    return verbs_with({.device = context.rank == 0 ? "old" : "new"})(context);
+  });
   for (const Status& status : statuses) CHECK(mentions(status, "no type of GID in common"));
 }
 

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <set>
+
 namespace tutti::test {
 namespace {
 
@@ -18,7 +20,7 @@ PortFacts port(const char* device, int number, uint64_t speed_mbps, bool active 
   return {.device = device, .port = number, .active = active, .mtu_bytes = 4096, .speed_mbps = speed_mbps, .gids = {}};
 }
 
-std::string refusal(const Result<size_t>& chosen) { return std::string(chosen.status().message()); }
+std::string refusal(const Result<std::vector<size_t>>& chosen) { return std::string(chosen.status().message()); }
 
 PortAddress ethernet(std::vector<Gid> gids, int mtu_bytes = 4096) {
   return {.infiniband = false, .lid = 0, .mtu_bytes = mtu_bytes, .gids = std::move(gids)};
@@ -33,20 +35,32 @@ PortAddress infiniband(uint16_t lid, const char* address) {
 TEST_CASE("ranks share the fastest ports that are up") {
   std::vector<PortFacts> ports = {port("a", 1, 100'000), port("b", 1, 400'000), port("b", 2, 400'000, false),
                                   port("c", 1, 400'000)};
-  CHECK(choose_port(ports, "", 0).value() == 1);
-  CHECK(choose_port(ports, "", 1).value() == 3);
-  CHECK(choose_port(ports, "", 2).value() == 1);
+  CHECK(choose_ports(ports, "", 0).value() == std::vector<size_t>{1, 3, 0});
+  CHECK(choose_ports(ports, "", 1).value() == std::vector<size_t>{3, 1, 0});
+  CHECK(choose_ports(ports, "", 2).value() == std::vector<size_t>{1, 3, 0});
 }
 
 TEST_CASE("the option names devices, and ports of them") {
   std::vector<PortFacts> ports = {port("mlx5_0", 1, 100'000), port("mlx5_0", 2, 100'000), port("mlx5_10", 1, 400'000)};
-  CHECK(choose_port(ports, "mlx5_0", 1).value() == 1);
-  CHECK(choose_port(ports, "mlx5_0:2", 0).value() == 1);
-  CHECK(choose_port(ports, "mlx5_0:1,mlx5_10", 0).value() == 2);
-  CHECK_THAT(refusal(choose_port(ports, "mlx5_1", 0)), Catch::Contains("mlx5_10:1 (up)"));
-  CHECK_THAT(refusal(choose_port({}, "", 0)), Catch::Contains("no RDMA device"));
+  CHECK(choose_ports(ports, "mlx5_0", 1).value() == std::vector<size_t>{1, 0});
+  CHECK(choose_ports(ports, "mlx5_0:2", 0).value() == std::vector<size_t>{1});
+  CHECK(choose_ports(ports, "mlx5_0:1,mlx5_10", 0).value() == std::vector<size_t>{2, 0});
+  CHECK_THAT(refusal(choose_ports(ports, "mlx5_1", 0)), Catch::Contains("mlx5_10:1 (up)"));
+  CHECK_THAT(refusal(choose_ports({}, "", 0)), Catch::Contains("no RDMA device"));
   ports = {port("mlx5_0", 1, 100'000, false)};
-  CHECK_THAT(refusal(choose_port(ports, "", 0)), Catch::Contains("mlx5_0:1 (down)"));
+  CHECK_THAT(refusal(choose_ports(ports, "", 0)), Catch::Contains("mlx5_0:1 (down)"));
+}
+
+TEST_CASE("two ends try every pair of their ports, each once, the best first") {
+  auto [mine, theirs] = GENERATE(table<size_t, size_t>({{1, 1}, {1, 3}, {3, 1}, {2, 2}, {2, 3}, {4, 2}, {3, 5}}));
+  CHECK(port_at(0, mine, theirs, true) == 0);
+  CHECK(port_at(0, mine, theirs, false) == 0);
+  std::set<std::pair<size_t, size_t>> tried;
+  for (size_t i = 0; i < mine * theirs; ++i) {
+    tried.emplace(port_at(i, mine, theirs, true), port_at(i, mine, theirs, false));
+  }
+  CHECK(tried.size() == mine * theirs);
+  CHECK(tried.rbegin()->first == mine - 1);
 }
 
 TEST_CASE("both ends choose the same pair of addresses, of the best type and one subnet") {

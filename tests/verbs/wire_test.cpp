@@ -36,9 +36,10 @@ TEST_CASE("side messages arrive as they were sent") {
   CHECK(heard.probe == said.probe);
   CHECK(heard.name == said.name);
   again(SideReady{});
-  SideVerdict verdict = again(SideVerdict{.proven = false, .reason = std::string(1000, 'r')});
+  SideVerdict verdict = again(SideVerdict{.proven = false, .ports = 3, .reason = std::string(1000, 'r')});
   CHECK(!verdict.proven);
-  CHECK(verdict.reason == std::string(400, 'r'));
+  CHECK(verdict.ports == 3);
+  CHECK(verdict.reason == std::string(480, 'r'));
 }
 
 TEST_CASE("more addresses than a message holds are left out, the last ones first") {

@@ -85,28 +85,34 @@ std::string registration_hint(int problem) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open(const VerbsOptions& options, int rank) {
+Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options, int rank) {
   VerbsLibrary library = TUTTI_TRY(VerbsLibrary::open(options.library));
   DeviceList list(library);
   std::vector<PortFacts> ports;
-  std::vector<OpenDevice> devices;
-  std::vector<size_t> device_of;  // by port
   for (ibv_device* each : list.all()) {
     OpenDevice device(library.open_device(each), CloseDevice{&library});
     if (!device) {
       log_info("cannot open the RDMA device {}: {}", library.get_device_name(each), std::strerror(errno));
       continue;
     }
-    for (PortFacts& port : ports_of(library, each, device.get())) {
-      ports.push_back(std::move(port));
-      device_of.push_back(devices.size());
-    }
-    devices.push_back(std::move(device));
+    for (PortFacts& port : ports_of(library, each, device.get())) ports.push_back(std::move(port));
   }
-  size_t chosen = TUTTI_TRY(choose_port(ports, options.device, rank));
+  std::vector<PortFacts> chosen;
+  for (size_t i : TUTTI_TRY(choose_ports(ports, options.device, rank))) chosen.push_back(ports[i]);
+  return chosen;
+}
+
+Result<std::unique_ptr<VerbsDevice>> VerbsDevice::open(const VerbsOptions& options, const PortFacts& port) {
+  VerbsLibrary library = TUTTI_TRY(VerbsLibrary::open(options.library));
+  DeviceList list(library);
   std::unique_ptr<VerbsDevice> result(new VerbsDevice(library, options));
-  result->port_ = ports[chosen];
-  result->context_ = devices[device_of[chosen]].release();
+  result->port_ = port;
+  for (ibv_device* each : list.all()) {
+    if (result->context_ != nullptr || port.device != library.get_device_name(each)) continue;
+    result->context_ = library.open_device(each);
+    if (result->context_ == nullptr) return system_error(errno, fmt::format("cannot open {}", port.device));
+  }
+  if (result->context_ == nullptr) return error(Code::kSystem, "the RDMA device {} is gone", port.device);
   result->domain_ = library.alloc_pd(result->context_);
   if (result->domain_ == nullptr) return system_error(errno, "cannot make a protection domain");
   return result;

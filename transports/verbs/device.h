@@ -11,8 +11,10 @@ namespace tutti {
 
 class VerbsDevice {
  public:
-  // Opens the library and the port that the options and `rank` ask for.
-  static Result<std::unique_ptr<VerbsDevice>> open(const VerbsOptions& options, int rank);
+  // The ports that the options and `rank` ask for, best first. Errors: there is none that is up, or no library.
+  static Result<std::vector<PortFacts>> find(const VerbsOptions& options, int rank);
+  // Opens the library and this port.
+  static Result<std::unique_ptr<VerbsDevice>> open(const VerbsOptions& options, const PortFacts& port);
   ~VerbsDevice();
   VerbsDevice(const VerbsDevice&) = delete;
   VerbsDevice& operator=(const VerbsDevice&) = delete;

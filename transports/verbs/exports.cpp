@@ -26,71 +26,64 @@ uint64_t default_region_bytes() {
   return is_limited && !may_lock_any() ? limit.rlim_cur / 2 : UINT64_MAX;
 }
 
-const LocalMemory* VerbsExports::add(std::span<std::byte> memory, int fd) {
-  const LocalMemory* added = table_.add(memory, fd);
+void VerbsExports::add(const LocalMemory& memory) {
   std::lock_guard lock(mutex_);
-  exported_[added->id].bytes = memory;
-  return added;
+  exported_[memory.id].memory = memory;
 }
 
-void VerbsExports::remove(const LocalMemory* memory) {
-  {
-    std::lock_guard lock(mutex_);
-    if (auto found = exported_.find(memory->id); found != exported_.end()) {
-      bool is_counted = found->second.registration != nullptr && found->first != kFirst;
-      if (!is_counted) by_address_.erase(reinterpret_cast<uintptr_t>(found->second.bytes.data()));
-      if (is_counted) drop(found->second);
-      exported_.erase(found);
-      removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, memory->id);
-    }
-  }
-  table_.remove(memory);
+void VerbsExports::remove(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  auto found = exported_.find(id);
+  if (found == exported_.end()) return;
+  if (found->second.registration != nullptr) drop(found->second);
+  exported_.erase(found);
+  removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
 
 Status VerbsExports::register_first(const VerbsDevice& device) {
   std::lock_guard lock(mutex_);
   auto first = exported_.find(kFirst);
-  return first == exported_.end() ? Status() : use_now(device, kFirst, first->second);
+  return first == exported_.end() ? Status() : use_now(device, first->second);
 }
 
 Status VerbsExports::use(const VerbsDevice& device, uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
-  return found == exported_.end() ? Status() : use_now(device, id, found->second);
+  return found == exported_.end() ? Status() : use_now(device, found->second);
 }
 
-Status VerbsExports::use_now(const VerbsDevice& device, uint32_t id, Exported& exported) {
+Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
   exported.used = ++uses_;
   if (exported.registration != nullptr) return {};
-  bool is_first = id == kFirst;
+  bool is_first = exported.memory.id == kFirst;
   while (!is_first && !fits(exported) && drop_oldest(exported)) {
   }
   if (!is_first && !fits(exported)) {
     return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
-                 exported.bytes.size());
+                 exported.memory.bytes.size());
   }
   if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
-  auto made = Registration::create(device, exported.bytes, Registration::By::kPeers);
+  auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
   while (!made.ok() && drop_oldest(exported)) {
-    made = Registration::create(device, exported.bytes, Registration::By::kPeers);
+    made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
   }
   if (!made.ok()) {
     exported.refused = drops_;
     return std::move(made).status();
   }
   exported.registration = std::make_shared<const Registration>(std::move(*made));
-  by_address_[reinterpret_cast<uintptr_t>(exported.bytes.data())] = id;
+  by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
-    bytes_ += exported.bytes.size();
+    bytes_ += exported.memory.bytes.size();
   }
   changed(exported);
   return {};
 }
 
 bool VerbsExports::fits(const Exported& exported) const {
-  return regions_ < bounds_.regions && exported.bytes.size() <= bounds_.bytes &&
-         bytes_ <= bounds_.bytes - exported.bytes.size();
+  return regions_ < bounds_.regions && exported.memory.bytes.size() <= bounds_.bytes &&
+         bytes_ <= bounds_.bytes - exported.memory.bytes.size();
 }
 
 // Both buffers of the call that is about to begin stay, and the first memory.
@@ -107,11 +100,13 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
 }
 
 void VerbsExports::drop(Exported& exported) {
-  by_address_.erase(reinterpret_cast<uintptr_t>(exported.bytes.data()));
+  by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
   exported.registration.reset();  // puts that are under way keep it until they have left
-  --regions_;
-  bytes_ -= exported.bytes.size();
   ++drops_;
+  if (exported.memory.id != kFirst) {
+    --regions_;
+    bytes_ -= exported.memory.bytes.size();
+  }
   changed(exported);
 }
 
@@ -120,28 +115,28 @@ std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std:
   auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
   if (after == by_address_.begin()) return std::nullopt;
   const Exported& exported = exported_.at(std::prev(after)->second);
-  auto offset = static_cast<uint64_t>(bytes.data() - exported.bytes.data());
-  if (offset > exported.bytes.size() || bytes.size() > exported.bytes.size() - offset) return std::nullopt;
-  return Source{exported.registration, exported.bytes};
+  auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
+  if (offset > exported.memory.bytes.size() || bytes.size() > exported.memory.bytes.size() - offset) return std::nullopt;
+  return Source{exported.registration, exported.memory.bytes};
 }
 
-VerbsExports::Change VerbsExports::state_of(uint32_t id, const Exported& exported) {
-  Change change{.id = id, .size_bytes = exported.bytes.size(), .range = std::nullopt};
+VerbsExports::Change VerbsExports::state_of(const Exported& exported) {
+  Change change{.id = exported.memory.id, .size_bytes = exported.memory.bytes.size(), .range = std::nullopt};
   if (exported.registration == nullptr) return change;
-  change.range = {reinterpret_cast<uint64_t>(exported.bytes.data()), exported.registration->remote_key()};
+  change.range = {reinterpret_cast<uint64_t>(exported.memory.bytes.data()), exported.registration->remote_key()};
   return change;
 }
 
 VerbsExports::Change VerbsExports::state_of(uint32_t id) const {
   std::lock_guard lock(mutex_);
-  return state_of(id, exported_.at(id));
+  return state_of(exported_.at(id));
 }
 
 std::vector<VerbsExports::Change> VerbsExports::changes_since(uint64_t version) const {
   std::lock_guard lock(mutex_);
   std::vector<Change> changes;
   for (const auto& [id, exported] : exported_) {
-    if (exported.changed > version) changes.push_back(state_of(id, exported));
+    if (exported.changed > version) changes.push_back(state_of(exported));
   }
   auto first = std::upper_bound(removed_.begin(), removed_.end(), std::pair(version, UINT32_MAX));
   for (auto each = first; each != removed_.end(); ++each) {

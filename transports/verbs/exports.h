@@ -1,6 +1,6 @@
-// The memory that a rank has exported over verbs, and the cache of its registrations. Registering pins memory and takes
-// long, so it waits until a peer is to write there, and then stays: as much as the bounds allow, what was used longest
-// ago going first. docs/verbs.md says why memory of others is never registered. Thread-safe.
+// The memory that a rank has exported, and the cache of its registrations with one device. Registering pins memory and
+// takes long, so it waits until a peer is to write there, and then stays: as much as the bounds allow, what was used
+// longest ago going first. docs/verbs.md says why memory of others is never registered. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "transports/common/export_table.h"
 #include "transports/verbs/device.h"
 #include "transports/verbs/wire.h"
 
@@ -38,11 +37,12 @@ class VerbsExports {
 
   explicit VerbsExports(const Bounds& bounds) : bounds_(bounds) {}
 
-  const LocalMemory* add(std::span<std::byte> memory, int fd);
-  void remove(const LocalMemory* memory);
+  void add(const LocalMemory& memory);
+  void remove(uint32_t id);
 
-  // Of the first memory: whether it can be registered.
+  // Of the first memory: whether it can be registered. From then on there are links over the device.
   Status register_first(const VerbsDevice& device);
+  bool is_in_use() const { return version() > 0; }
   // Sees to it that `memory` is registered. Errors: it cannot be; peers are then served without.
   Status use(const VerbsDevice& device, uint32_t id);
   // The registered memory that holds all of `bytes`.
@@ -55,22 +55,21 @@ class VerbsExports {
 
  private:
   struct Exported {
-    std::span<std::byte> bytes;
+    LocalMemory memory;
     std::shared_ptr<const Registration> registration;
     uint64_t used = 0;       // the use() that was the last
     uint64_t refused = 0;    // drops_ when the system took no more
     uint64_t changed = 0;    // the version since which it is as it is
   };
-  static Change state_of(uint32_t id, const Exported& exported);
+  static Change state_of(const Exported& exported);
   // With mutex_.
-  Status use_now(const VerbsDevice& device, uint32_t id, Exported& exported);
+  Status use_now(const VerbsDevice& device, Exported& exported);
   bool fits(const Exported& exported) const;
   bool drop_oldest(const Exported& keep);
   void drop(Exported& exported);
   void changed(Exported& exported) { exported.changed = version_.fetch_add(1, std::memory_order_release) + 1; }
 
   const Bounds bounds_;
-  ExportTable table_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Exported> exported_;     // by id
   std::map<uintptr_t, uint32_t> by_address_;  // what is registered

@@ -43,8 +43,8 @@ void VerbsLink::finish() {
 Status VerbsLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
   engine_->receiver.expose(memory.id, memory.bytes);
-  TUTTI_TRY(shared_.exports.use(*shared_.device, memory.id));
-  news_.push_back(shared_.exports.state_of(memory.id));
+  TUTTI_TRY(rail().exports.use(*rail().device, memory.id));
+  news_.push_back(rail().exports.state_of(memory.id));
   auto told = tell_news();
   return told.ok() ? Status() : state_.fail(told.status().code(), told.status().message());
 }
@@ -67,7 +67,7 @@ const std::shared_ptr<const Registration>& VerbsLink::registration_of(std::span<
     return source_ && from.data() >= source_->bytes.data() &&
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
   };
-  if (!holds()) source_ = shared_.exports.source_of(from);
+  if (!holds()) source_ = rail().exports.source_of(from);
   return source_ ? source_->registration : kNone;
 }
 
@@ -153,6 +153,7 @@ Status VerbsLink::take_side(bool* moved) {
   while (auto message = TUTTI_TRY(side_->receive())) {
     *moved = true;
     TUTTI_TRY(handle(*message));
+    if (stage_ == Stage::kGaveUp && peer_proven_) break;  // what comes now is of other ports
   }
   return {};
 }
@@ -190,13 +191,14 @@ void VerbsLink::note_broken(const ibv_wc& completion) {
   broken_ = {.what = fmt::format("{} (completion status {}, vendor code {}); {}", cause_of(completion.status),
                                  static_cast<int>(completion.status), completion.vendor_err, ends()),
              .is_consequence = consequence,
+             .is_silence = completion.status == IBV_WC_RETRY_EXC_ERR,
              .report_at = broken_ ? broken_->report_at : Deadline::after_ms(kGraceMs)};
 }
 
 void VerbsLink::gather_news() {
-  uint64_t version = shared_.exports.version();
+  uint64_t version = rail().exports.version();
   if (version == version_seen_) return;
-  for (const VerbsExports::Change& change : shared_.exports.changes_since(version_seen_)) {
+  for (const VerbsExports::Change& change : rail().exports.changes_since(version_seen_)) {
     bool is_known = change.is_gone ? engine_->receiver.hide(change.id) : engine_->receiver.exposes(change.id);
     if (is_known) news_.push_back(change);
   }

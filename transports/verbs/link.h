@@ -1,10 +1,12 @@
 // One end of a verbs link: a queue pair for data, and beside it the connection by which the ends met.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "transports/common/doorbell.h"
 #include "transports/common/link_state.h"
@@ -16,11 +18,19 @@
 
 namespace tutti {
 
+// A port of this rank, and what is registered with it.
+struct VerbsRail {
+  VerbsRail(const PortFacts& facts, const VerbsExports::Bounds& bounds) : port(facts), exports(bounds) {}
+  PortFacts port;
+  std::unique_ptr<VerbsDevice> device;  // of those beside the first, since a Link has tried it
+  VerbsExports exports;                 // before the device ends
+};
+
 // What the Links of one rank share; owned by its Transport, which outlives them.
 struct VerbsShared {
+  VerbsOptions options;
   TcpMeeting meeting;
-  std::unique_ptr<VerbsDevice> device;  // since listen()
-  VerbsExports exports;                 // before the device ends
+  std::deque<VerbsRail> rails;          // since listen(), best first
   BellRow bells;
 };
 
@@ -72,6 +82,7 @@ class VerbsLink final : public Link {
   struct Broken {
     std::string what;
     bool is_consequence = false;
+    bool is_silence = false;  // nothing came back
     Deadline report_at;
   };
 
@@ -81,7 +92,13 @@ class VerbsLink final : public Link {
   // True if something has happened.
   Result<bool> look_at_queue();
   Status meet(Fd socket);
+  // Begins with the pair of ports that is next.
+  Status say_hello();
   Status open_engine();
+  Status try_next_ports();
+  size_t ports_to_try() const;
+  uint8_t own_ports() const { return static_cast<uint8_t>(std::min<size_t>(shared_.rails.size(), UINT8_MAX)); }
+  VerbsRail& rail() const { return shared_.rails[rail_]; }
   Status join_queues(const SideHello& hello);
   Status check_probe();
   Status give_up(Status why);
@@ -108,8 +125,12 @@ class VerbsLink final : public Link {
   VerbsShared& shared_;
   LinkState state_;
   Stage stage_ = Stage::kStart;
-  Status gave_up_;                             // why, once this end has
+  Status gave_up_;                             // why, once this end has, of the first ports that were tried
+  Status last_reason_;                         // and of the last ones
   bool both_gave_up_ = false;
+  size_t tries_ = 0;                           // of pairs of ports, that were in vain
+  size_t rail_ = 0;
+  size_t peer_ports_ = 1;
   bool heard_probe_ = false;
   std::optional<bool> peer_proven_;            // its verdict
   std::string peer_name_;                      // "mlx5_1 port 1, queue pair 17"
@@ -125,6 +146,7 @@ class VerbsLink final : public Link {
   Status ended_;                               // an error that poll() has not told yet
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
   std::unique_ptr<Connector> connector_;       // until they met
+  std::vector<std::unique_ptr<Engine>> past_;  // of ports that did not work
   std::unique_ptr<Engine> engine_;             // ends after the side channel
   std::unique_ptr<VerbsSideChannel> side_;          // none until they met
   std::atomic<int> published_{-1};             // its socket, for abort() on another thread

@@ -17,7 +17,7 @@ inline constexpr size_t kBlockBytes = 64 * 1024;
 // What the executor composes here goes out from here.
 inline constexpr uint32_t kStages = 8;
 inline constexpr size_t kStageBytes = 256 * 1024;
-inline constexpr size_t kProbeBytes = 256;
+inline constexpr size_t kProbeBytes = 8192;  // more than the largest packet: whether that passes is the question
 
 class LinkMemory {
  public:

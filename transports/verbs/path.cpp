@@ -121,19 +121,27 @@ int mtu_code_of(int mtu_bytes) {
   return found == kMtus.end() ? 0 : static_cast<int>(found - kMtus.begin()) + 1;
 }
 
-Result<size_t> choose_port(std::span<const PortFacts> ports, const std::string& wanted, int rank) {
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank) {
   if (ports.empty()) return error(Code::kSystem, "there is no RDMA device");
-  std::vector<size_t> best;
+  std::vector<size_t> chosen;
   for (size_t i = 0; i < ports.size(); ++i) {
-    if (!ports[i].active || !is_wanted(ports[i], wanted)) continue;
-    if (!best.empty() && ports[i].speed_mbps < ports[best[0]].speed_mbps) continue;
-    if (!best.empty() && ports[i].speed_mbps > ports[best[0]].speed_mbps) best.clear();
-    best.push_back(i);
+    if (ports[i].active && is_wanted(ports[i], wanted)) chosen.push_back(i);
   }
-  if (!best.empty()) return best[static_cast<size_t>(rank) % best.size()];
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [&](size_t a, size_t b) { return ports[a].speed_mbps > ports[b].speed_mbps; });
+  auto slower = std::find_if(chosen.begin(), chosen.end(),
+                             [&](size_t i) { return ports[i].speed_mbps < ports[chosen[0]].speed_mbps; });
+  if (!chosen.empty()) std::rotate(chosen.begin(), chosen.begin() + rank % (slower - chosen.begin()), slower);
+  if (!chosen.empty()) return chosen;
   if (wanted.empty()) return error(Code::kSystem, "no port of an RDMA device is up; there are: {}", listed(ports));
   return error(Code::kInvalidArgument, "no RDMA port '{}' (TUTTI_IB_DEVICE) is up; there are: {}", wanted,
                listed(ports));
+}
+
+// First the best with the best and so on, then those that are one apart.
+size_t port_at(size_t nth_try, size_t ports_of_first, size_t ports_of_second, bool is_first) {
+  size_t first = nth_try % ports_of_first;
+  return is_first ? first : (first + nth_try / ports_of_first) % ports_of_second;
 }
 
 Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_bytes) {

@@ -44,9 +44,13 @@ uint64_t speed_mbps_of(int speed_code, int width_code);
 int mtu_bytes_of(int mtu_code);
 int mtu_code_of(int mtu_bytes);
 
-// The port for `rank`: of those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, the fastest; ranks go
-// through several that are alike in turn. Errors name what there is.
-Result<size_t> choose_port(std::span<const PortFacts> ports, const std::string& wanted, int rank);
+// The ports for `rank`, best first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, the fastest
+// before others; ranks go through several that are alike in turn. Errors, when there is none, name what there is.
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank);
+
+// Two ends with several ports try them in pairs until one works: which port of its own an end takes at the n-th try,
+// and after how many all pairs have been tried.
+size_t port_at(size_t nth_try, size_t ports_of_first, size_t ports_of_second, bool is_first);
 
 // One end as the other one knows it.
 struct PortAddress {

@@ -1,3 +1,6 @@
+#include <map>
+#include <mutex>
+
 #include "base/log.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/verbs.h"
@@ -9,12 +12,9 @@ class VerbsTransport final : public Transport {
  public:
   VerbsTransport(const TransportContext& context, const VerbsOptions& options)
       : rank_(context.rank),
-        options_(options),
-        shared_{.meeting = TcpMeeting(Wire::kVerbs, context),
-                .device = nullptr,
-                .exports = VerbsExports(
-                    {.regions = options.regions,
-                     .bytes = options.region_bytes > 0 ? options.region_bytes : default_region_bytes()}),
+        shared_{.options = options,
+                .meeting = TcpMeeting(Wire::kVerbs, context),
+                .rails = {},
                 .bells = BellRow(context.nranks)} {}
 
   std::string_view name() const override { return "verbs"; }
@@ -25,25 +25,47 @@ class VerbsTransport final : public Transport {
   }
 
   Status listen() override {
-    shared_.device = TUTTI_TRY(VerbsDevice::open(options_, rank_));
-    TUTTI_TRY(shared_.device->address());
+    const VerbsOptions& options = shared_.options;
+    uint64_t bytes = options.region_bytes > 0 ? options.region_bytes : default_region_bytes();
+    for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options, rank_))) {
+      VerbsRail& rail =
+          shared_.rails.emplace_back(port, VerbsExports::Bounds{.regions = options.regions, .bytes = bytes});
+      for (const auto& [id, memory] : exported_) rail.exports.add(*memory);
+    }
+    VerbsRail& best = shared_.rails.front();
+    best.device = TUTTI_TRY(VerbsDevice::open(options, best.port));
+    TUTTI_TRY(best.device->address());
     return shared_.meeting.listen();
   }
   Blob address() const override { return shared_.meeting.address(); }
 
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
-    return shared_.exports.add(memory, fd);
+    std::lock_guard lock(mutex_);
+    uint32_t id = ++last_id_;
+    auto added = std::make_unique<LocalMemory>(LocalMemory{.id = id, .bytes = memory, .fd = fd});
+    for (VerbsRail& rail : shared_.rails) rail.exports.add(*added);
+    return exported_.emplace(id, std::move(added)).first->second.get();
   }
-  void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
+  void release(const LocalMemory* memory) override {
+    std::lock_guard lock(mutex_);
+    uint32_t id = memory->id;
+    for (VerbsRail& rail : shared_.rails) rail.exports.remove(id);
+    exported_.erase(id);
+  }
   void use(const LocalMemory* memory) override {
-    if (Status used = shared_.exports.use(*shared_.device, memory->id); !used.ok()) log_debug("{}", used.message());
+    for (VerbsRail& rail : shared_.rails) {
+      if (!rail.device || !rail.exports.is_in_use()) continue;
+      if (Status used = rail.exports.use(*rail.device, memory->id); !used.ok()) log_debug("{}", used.message());
+    }
   }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:
   const int rank_;
-  const VerbsOptions options_;
   VerbsShared shared_;
+  std::mutex mutex_;
+  uint32_t last_id_ = 0;
+  std::map<uint32_t, std::unique_ptr<LocalMemory>> exported_;  // with mutex_
 };
 
 }  // namespace

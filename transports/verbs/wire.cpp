@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kMagic = 0x62767474;  // "ttvb"
 constexpr size_t kHeadBytes = 8;
 constexpr size_t kMostNameBytes = 64;
-constexpr size_t kMostReasonBytes = 400;
+constexpr size_t kMostReasonBytes = 480;
 constexpr size_t kGidBytes = 17;
 
 enum class Tag : uint32_t { kHello = 1, kReady, kVerdict };
@@ -56,12 +56,12 @@ struct Writing {
   }
   void operator()(const SideReady&) const { begin(Tag::kReady); }
   void operator()(const SideVerdict& verdict) const {
-    begin(Tag::kVerdict).put(static_cast<uint8_t>(verdict.proven ? 1 : 0));
+    begin(Tag::kVerdict).put(static_cast<uint8_t>(verdict.proven ? 1 : 0)).put(verdict.ports);
     put_text(writer, verdict.reason, kMostReasonBytes);
   }
 };
 static_assert(kHeadBytes + 12 + 12 + 8 + kMostGids * kGidBytes + 2 + kMostNameBytes <= kSideMessageBytes);
-static_assert(kHeadBytes + 1 + 2 + kMostReasonBytes <= kSideMessageBytes);
+static_assert(kHeadBytes + 1 + 1 + 2 + kMostReasonBytes <= kSideMessageBytes);
 
 Status malformed() { return error(Code::kRemote, "the peer sent what no verbs link says; run one version of tutti"); }
 
@@ -104,8 +104,10 @@ Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBy
     case Tag::kHello: return parse_hello_body(reader);
     case Tag::kReady: return SideMessage(SideReady{});
     case Tag::kVerdict: {
-      SideVerdict verdict{.proven = reader.get<uint8_t>() != 0, .reason = {}};
-      if (!get_text(reader, kMostReasonBytes, verdict.reason)) return malformed();
+      SideVerdict verdict;
+      verdict.proven = reader.get<uint8_t>() != 0;
+      verdict.ports = reader.get<uint8_t>();
+      if (verdict.ports == 0 || !get_text(reader, kMostReasonBytes, verdict.reason)) return malformed();
       return SideMessage(std::move(verdict));
     }
   }

@@ -37,7 +37,8 @@ struct SideHello {
 struct SideReady {};       // the sender's queue pair hears what comes
 struct SideVerdict {       // whether the sender has seen data cross both ways
   bool proven = false;
-  std::string reason;      // if not
+  uint8_t ports = 1;       // that the sender can try, if not
+  std::string reason;      // why not
 };
 using SideMessage = std::variant<SideHello, SideReady, SideVerdict>;
 

@@ -158,7 +158,9 @@ bool Fabric::read_parts(Waiting& request) {
 // False: not now, or the queue pair has failed.
 bool Fabric::deliver(Pair& pair, const Waiting& request) {
   auto found = pairs.find(pair.peer);
-  bool reaches = !faults.cut && found != pairs.end() && found->second->peer == pair.qp_num &&
+  auto is_cut = [&](const Pair& end) { return faults.cut_device == end.context->device->name; };
+  bool reaches = !faults.cut && found != pairs.end() && !is_cut(pair) && !is_cut(*found->second) &&
+                 request.data.size() <= faults.most_bytes && found->second->peer == pair.qp_num &&
                  (found->second->state == IBV_QPS_RTR || found->second->state == IBV_QPS_RTS) &&
                  leads_to(pair, *found->second);
   auto give_up = [&](ibv_wc_status status) {
