@@ -105,12 +105,12 @@ void Communicator::announce_call() {
   call_.signature = record_.signature();
 }
 
-// Calls that repeats() is true of have no windows: what they send goes into lines and slots.
+// Nothing was shared when the call was bound. What has been registered since is looked for in begin().
 bool Communicator::is_again(const CallArguments& arguments) {
   bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !tries_pulls_;
   if (!is_bound || collective_.request.arguments != arguments || arguments.completed != nullptr) return false;
   bool is_usable = !failure_.happened() && !finalized_ && !has_forgotten_.load(std::memory_order_acquire);
-  return is_usable && !should_serve_direct();
+  return is_usable && !should_serve_direct() && !may_have_windows();
 }
 
 // What begin() and drive() come to where nothing has changed and what has to come is here, or about to be.

@@ -14,12 +14,20 @@ bool is_plain(MessageKind kind) {
 
 }  // namespace
 
+// What walks do not: functions of the program, wide partial results, stores past the caches, sizes of blocks of which a
+// message carries a part, and outputs that peers are told of.
+bool ChannelRun::may_repeat() const {
+  bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
+  bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
+  bool announces = call_->announces_output && call_->output_window;
+  bool is_plain_call = !has_function && growth_ == 1 && !streams && !with_counts_ && !announces;
+  return one_slice_ && is_plain_call && program_->ops.size() < frames_.size();
+}
+
 void ChannelRun::note_repeat() {
   repeat_.clear();
   repeat_of_ = starts_;
-  bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
-  bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
-  bool repeats = one_slice_ && growth_ == 1 && !has_function && !streams && program_->ops.size() < frames_.size();
+  bool repeats = may_repeat();
   for (const ProgramSection& section : program_->sections) {
     for (uint32_t round = 0; repeats && round <= section.most_lag; ++round) repeats = note_round(section, round);
   }
@@ -40,7 +48,7 @@ bool ChannelRun::note_round(const ProgramSection& section, uint32_t round) {
 }
 
 bool ChannelRun::note_wait(const Op& op) {
-  if (!is_plain(frame_->kind)) return false;
+  if (!is_plain(frame_->kind) || frame_->has_output) return false;
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
   repeat_.receive(from, stream, frame_->kind, static_cast<uint32_t>(frame_->size_bytes), frame_->into);
@@ -50,6 +58,7 @@ bool ChannelRun::note_wait(const Op& op) {
 
 bool ChannelRun::note_compute(const Op& op) {
   Frame& frame = *frame_;
+  // A payload that the link reads from here is another one in every call.
   auto repeats = [](const Delivery& delivery) { return is_plain(delivery.kind) && delivery.payload == nullptr; };
   if (!std::all_of(frame.deliveries.begin(), frame.deliveries.end(), repeats)) return false;
   auto to_peer = [&](uint32_t i) -> Peer& { return peer(program_->sends[op.sends.first + i].peer); };
@@ -91,7 +100,9 @@ ChannelRun::Step ChannelRun::walk_repeat() {
   begin();
   go_to(repeat_.op());
   if (auto sent = repeat_.sends_before_failed()) {  // the next one fails again, and says why
-    frame_ = &frame_of(program_->ops[repeat_.op()]);
+    const Op& op = program_->ops[repeat_.op()];
+    frame_ = &frame_of(op);
+    if (op.destinations.count == 0 && moves(op)) frame_->value = frame_->sources[0];
     computed_ = true;
     sent_ = *sent;
   }

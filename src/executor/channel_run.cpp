@@ -192,7 +192,8 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   if (!is_as_before) {
     if (Step admitted = admit(message, signature, op, slice, from); admitted != Step::kDone) return admitted;
   }
-  if (message.kind != MessageKind::kInline && message.output) peer_outputs_[op.peer] = message.output;
+  frame_->has_output = bool(message.output);
+  if (frame_->has_output) peer_outputs_[op.peer] = message.output;
   Step accepted = accept(from, stream, message, frame_->into);
   if (accepted == Step::kDone && op.release) stream.release();
   return accepted;

@@ -77,6 +77,7 @@ class ChannelRun {
     uint64_t size_bytes = 0;               // with its size,
     uint64_t chunk_bytes = 0;              // and what it says of the chunk
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
+    bool has_output = false;               // kWait: and whether it says where the peer's output lies
     bool has_lender = false;               // memory of a peer's caller is used
     bool has_slots = false;                // some deliveries store into slots
     bool has_arrivals = false;             // some sources are arrivals
@@ -84,8 +85,9 @@ class ChannelRun {
   };
 
   void begin();
-  // What repeat_ has to do, from the frames of the call before; nothing where it was not small.
+  // What repeat_ has to do, from the frames of the call before; nothing where that cannot be repeated.
   void note_repeat();
+  bool may_repeat() const;
   bool note_round(const ProgramSection& section, uint32_t round);
   bool note_wait(const Op& op);
   bool note_compute(const Op& op);

@@ -116,6 +116,26 @@ TEST_CASE("a call made again gives each rank its result, also over links that ho
   CHECK((repeated > 0) == (over != "tcp" && !with_holds));
 }
 
+TEST_CASE("lines, slots, bare signals and steps that lag are repeated") {
+  constexpr int kCalls = 5, kRanks = 3;
+  auto [collective, algorithm, count] = GENERATE(table<Collective, const char*, uint64_t>(
+      {{TUTTI_ALL_REDUCE, "direct_one_shot", 1}, {TUTTI_ALL_REDUCE, "direct_one_shot", 20},
+       {TUTTI_ALL_REDUCE, "direct_two_shot", 90}, {TUTTI_REDUCE_SCATTER, "direct", 20}, {TUTTI_BARRIER, "direct", 0}}));
+  const std::string over = GENERATE("loopback", "shm");
+  const Case which{.algorithm = find_algorithm(collective, algorithm),
+                   .collective = collective,
+                   .nranks = kRanks,
+                   .count = count};
+  INFO(which.text() << " over " << over);
+  Repeated calls(which, fabric(over).make);
+  auto statuses = calls.each([&](int rank) -> Status {
+    for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
+    return {};
+  });
+  for (const Status& status : statuses) CHECK(status.message() == "");
+  CHECK(calls.repeated() == kRanks * (kCalls - 1));
+}
+
 TEST_CASE("a call made again is right when the messages of some ranks are of another kind than before") {
   constexpr int kCalls = 16;
   const std::string over = GENERATE("loopback", "shm");
