@@ -96,8 +96,9 @@ class Communicator {
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(CallArguments arguments);
-  // The transports to the other ranks: "shm", "shm+tcp"; "self" when there are none.
-  const std::string& transports() const { return transports_; }
+  // The transports to the other ranks, as connected, or as they will be: "shm", "shm+tcp"; "self" when there are none.
+  // The text stays as long as the communicator.
+  const std::string& transports();
 
   Status finalize();
   void abort();
@@ -139,7 +140,6 @@ class Communicator {
   std::string find_gpu();
   Status meet_on_gpu(Deadline deadline);
   Status start_control();
-  void name_transports();
 
   // A caller's turn. At its end it rings the engine if that has gone to sleep without the turn.
   class Turn {
@@ -281,7 +281,7 @@ class Communicator {
   int rank_ = 0;
   int nranks_ = 1;
   Topology topology_;
-  std::string transports_;
+  std::set<std::string> transports_;       // every text that transports() gave
   Failure failure_;
   std::unique_ptr<ControlPlane> control_;
   std::optional<DeviceModule::Gpu> gpu_;  // that all ranks use
