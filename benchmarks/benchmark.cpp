@@ -140,6 +140,7 @@ class Benchmark {
     in_place.describe(call);
     if (options_.in_place) row.in_place = run_placement(call, in_place, row.size_bytes);
     note_share_of_copy(row);
+    row.transport = measured().plan_info(call).transport;  // now that it has turned out which one works
     return row;
   }
 
@@ -148,6 +149,7 @@ class Benchmark {
     Row row = planned_row(call);
     row.out_of_place.emplace().timing = time(call);
     for (int check = 0; check < options_.checks; ++check) note_wrong(row.out_of_place->wrong, count_early(call));
+    row.transport = measured().plan_info(call).transport;
     add(std::move(row));
   }
 

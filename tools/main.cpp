@@ -70,6 +70,7 @@ void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std:
   add_bench(app, arguments);
   add_topo(app);
   add_plan(app);
+  add_doctor(app);
   app.add_subcommand("options", "List all options (TUTTI_* variables) with meaning and current value")
       ->callback(print_options);
   app.add_subcommand("version", "Print the library's version")->callback(print_version);
@@ -78,7 +79,8 @@ void add_commands(CLI::App& app, const std::vector<std::string>& arguments, std:
       "  tutti run -n 4 ./my_program        four local ranks of a program that uses tutti\n"
       "  tutti bench all_reduce --ranks 4   bandwidth table of four local ranks\n"
       "  tutti topo                         what tutti sees of this machine\n"
-      "  tutti plan all_reduce --bytes 64M --ranks 8 --explain");
+      "  tutti plan all_reduce --bytes 64M --ranks 8 --explain\n"
+      "  tutti doctor                       what keeps the network hardware from working");
 }
 
 int run(std::vector<std::string> arguments) {

@@ -90,5 +90,6 @@ void add_run(CLI::App& app, std::vector<std::string> after_dashes);
 void add_bench(CLI::App& app, std::vector<std::string> arguments);
 void add_topo(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_doctor(CLI::App& app);
 
 }  // namespace tutti::tool

@@ -52,6 +52,12 @@ TUTTI_API tutti_status_t tutti_topology_query_text(const tutti_topology_query_t*
  * Does not block. The file holds host and interface names, addresses and hardware facts. */
 TUTTI_API tutti_status_t tutti_topology_capture(const char* path);
 
+/* What keeps this host's network hardware from working, or from working well: each finding says what is so and what to
+ * do. `machine_file`: of the host recorded there by tutti_topology_capture(); NULL: this one. `problems` may be NULL;
+ * else it gets how many findings are more than notes. Does not block. Errors name the file, line and reason. */
+TUTTI_API tutti_status_t tutti_diagnosis_text(const char* machine_file, tutti_format_t format, char** text,
+                                              int32_t* problems);
+
 /* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
  * communicators (option "calibration"). Blocks about half a second, in a process that others do not disturb; at most
  * 10 s while another process calibrates. `text` may be NULL; else it gets the host's facts with the figures. Errors:

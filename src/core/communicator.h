@@ -100,8 +100,9 @@ class Communicator {
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(CallArguments arguments);
-  // The transports to the other ranks: "shm", "shm+tcp"; "self" when there are none.
-  const std::string& transports() const { return transports_; }
+  // The transports to the other ranks, as connected, or as they will be: "shm", "shm+tcp"; "self" when there are none.
+  // The text stays as long as the communicator.
+  const std::string& transports();
 
   Status finalize();
   void abort();
@@ -143,7 +144,6 @@ class Communicator {
   std::string find_gpu();
   Status meet_on_gpu(Deadline deadline);
   Status start_control();
-  void name_transports();
 
   // A caller's turn. At its end it rings the engine if that has gone to sleep without the turn.
   class Turn {
@@ -289,7 +289,7 @@ class Communicator {
   int nranks_ = 1;
   uint64_t id_ = 0;
   Topology topology_;
-  std::string transports_;
+  std::set<std::string> transports_;       // every text that transports() gave
   Failure failure_;
   std::unique_ptr<ControlPlane> control_;
   std::optional<DeviceModule::Gpu> gpu_;  // that all ranks use

@@ -103,7 +103,6 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   }
   TUTTI_TRY(exchange_facts(plan, deadline));
   Tuning tuning = TUTTI_TRY(agree_on_planning(deadline));
-  name_transports();
   constexpr size_t kDescriptorsPerLink = 3;  // a doorbell, a socket and a completion channel
   waits_.reserve(kDescriptorsPerLink * static_cast<size_t>(nranks_) + 1);
   wait_policy_ = wait_policy_for(topology_, rank_, config_);
@@ -201,12 +200,13 @@ Status Communicator::start_control() {
   });
 }
 
-void Communicator::name_transports() {
+const std::string& Communicator::transports() {
+  Turn turn = take_turn();
   std::set<std::string_view> names;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (rank != rank_) names.insert(links_->transport_to(rank));
   }
-  transports_ = names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"));
+  return *transports_.insert(names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"))).first;
 }
 
 }  // namespace tutti

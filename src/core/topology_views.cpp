@@ -9,6 +9,7 @@
 #include "core/report.h"
 #include "core/topology_query.h"
 #include "discovery/calibrate.h"
+#include "discovery/diagnose.h"
 #include "discovery/discover.h"
 #include "discovery/live_system.h"
 #include "discovery/machine.h"
@@ -40,6 +41,20 @@ Status capture(const char* path) {
   Inventory host = TUTTI_TRY(discover_host(config));
   LiveSystem system;
   return write_text_file(path, to_json(TUTTI_TRY(record(system, host.costs))));
+}
+
+Status diagnosis_text(const char* machine_file, tutti_format_t format, char** text, int32_t* problems) {
+  Diagnosis found;
+  if (machine_file == nullptr) {
+    LiveSystem system;
+    found = TUTTI_TRY(diagnose(system));
+  } else {
+    auto machine = parse_machine(TUTTI_TRY(read_text_file(machine_file)));
+    if (!machine.ok()) return std::move(machine).status().within(machine_file);
+    found = TUTTI_TRY(diagnose(*machine));
+  }
+  if (problems != nullptr) *problems = static_cast<int32_t>(found.problems());
+  return give_text(found, format, text);
 }
 
 Status calibrate_host(tutti_format_t format, char** text) {
@@ -78,6 +93,10 @@ tutti_status_t tutti_topology_query_text(const tutti_topology_query_t* query, tu
 
 tutti_status_t tutti_topology_capture(const char* path) {
   return report(guarded([&] { return capture(path); }));
+}
+
+tutti_status_t tutti_diagnosis_text(const char* machine_file, tutti_format_t format, char** text, int32_t* problems) {
+  return report(guarded([&] { return diagnosis_text(machine_file, format, text, problems); }));
 }
 
 tutti_status_t tutti_calibrate(tutti_format_t format, char** text) {

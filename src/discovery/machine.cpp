@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "discovery/diagnose.h"
 #include "discovery/discover.h"
 #include "discovery/hwloc_load.h"
 
@@ -15,6 +16,7 @@ class Recorder final : public SystemView {
   Recorder(SystemView& system, Machine& machine) : system_(system), machine_(machine) {}
 
   std::optional<std::string> read_file(const std::string& path) override {
+    if (path.ends_with("/config")) return system_.read_file(path);  // of a PCI function: no text
     return kept(machine_.files, path, system_.read_file(path));
   }
   std::optional<std::string> read_link(const std::string& path) override {
@@ -97,7 +99,13 @@ Result<Machine> record(SystemView& system, const Costs& costs) {
   machine.costs = costs;
   Recorder recorder(system, machine);
   TUTTI_TRY(discover(recorder));
+  TUTTI_TRY(diagnose(recorder));
   return machine;
+}
+
+Result<Diagnosis> diagnose(const Machine& machine) {
+  RecordedSystem system(machine);
+  return diagnose(system);
 }
 
 Result<Inventory> discover(const Machine& machine) {

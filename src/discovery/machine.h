@@ -33,7 +33,7 @@ struct Machine {
 std::string to_json(const Machine& machine);
 Result<Machine> parse_machine(std::string_view json);
 
-// Runs discovery on `system` and records all that it asked for.
+// Runs discovery and diagnosis on `system` and records all that they asked for.
 Result<Machine> record(SystemView& system, const Costs& costs);
 
 // What discovery finds on the recorded machine, with its costs.

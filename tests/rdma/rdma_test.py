@@ -46,7 +46,8 @@ class GuestTest(job.JobTest):
         """Every result of these collectives, all in one guest."""
         calls = "".join(f"echo == {collective}; tutti run -n {ranks} --no-prefix -- "
                         f"tutti bench {collective} --transport verbs {sizes}\n" for collective in collectives)
-        done = self.guest(f"{before}\n{calls}", 240)
+        # Most of it is starting ranks, in a guest that shares a busy machine.
+        done = self.guest(f"{before}\n{calls}", 600)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         tables = done.stdout.split("== ")[1:]
         self.assertEqual([table.split("\n")[0] for table in tables], list(collectives))
@@ -78,6 +79,19 @@ class Collectives(GuestTest):
         self.bench(["all_reduce"], 2, "-b 64K -e 64K -n 2 -w 1", "export TUTTI_IB_DEVICE=rxe1")
 
 
+class Doctor(GuestTest):
+    def test_finds_nothing_in_the_guest_until_something_is_broken(self):
+        done = self.guest("tutti doctor; ip link set rdv0 mtu 1500; tutti doctor || echo status $?")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, r"^\S*: nothing stands in the way\n")
+        self.assertRegex(done.stdout, r"\nproblem  MTU: rdv0 has MTU 1500 and rdv1 has 4200: (?s:.)*\nstatus 1\n$")
+
+    def test_sees_a_port_that_is_down(self):
+        done = self.guest("ip link set rdv0 down; tutti doctor --json || echo status $?")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, r'"topic": "ports",\s+"fact": "rxe0 port 1 is not up(?s:.)*\nstatus 1\n$')
+
+
 class Faults(GuestTest):
     def test_loss_costs_time_and_no_bit(self):
         lossy = "for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12"
@@ -95,11 +109,13 @@ class Faults(GuestTest):
         self.assertRegex(done.stderr, r"link down\? \(completion status 2,|\(completion status 12,", done)
         self.assertRegex(done.stderr, r"rxe[01] port 1, queue pair \d+ \(RoCE v2 over IPv4 ::ffff:10\.77\.[01]\.1\)")
 
-    def test_a_path_on_which_nothing_crosses_is_an_error_at_the_start(self):
+    def test_a_path_on_which_nothing_crosses_is_left_for_another_one_at_the_start(self):
+        # What goes from a device to itself crosses no veth.
         done = self.guest("tc qdisc add dev rdv0 root netem loss 100%; export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2\n"
                           "tutti run -n 2 --no-prefix -- tutti bench all_reduce --transport verbs -b 8 -e 8", 150)
-        self.assertNotEqual(done.returncode, 0, done)
-        self.assertRegex(done.stderr, r"cannot connect to rank [01] over verbs: .*completion status 12")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stderr, r"rank 1 is not reached over rxe0 port 1, so other ports are tried: ")
+        self.assertRegex(done.stdout, r"/verbs\n(?s:.)*# Out of bounds values : 0 OK")
 
     def test_a_wrong_device_is_an_error_that_names_those_there_are(self):
         done = self.guest("TUTTI_IB_DEVICE=mlx5_0 tutti run -n 2 --no-prefix -- "

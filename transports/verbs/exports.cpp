@@ -116,8 +116,8 @@ std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std:
   if (after == by_address_.begin()) return std::nullopt;
   const Exported& exported = exported_.at(std::prev(after)->second);
   auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
-  uint64_t size = exported.memory.bytes.size();
-  if (offset > size || bytes.size() > size - offset) return std::nullopt;
+  size_t size_bytes = exported.memory.bytes.size();
+  if (offset > size_bytes || bytes.size() > size_bytes - offset) return std::nullopt;
   return Source{exported.registration, exported.memory.bytes};
 }
 

@@ -1,0 +1,204 @@
+// What `tutti doctor` finds, on a recorded machine that is given an RDMA device and then one fault at a time.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "discovery/diagnose.h"
+#include "discovery/machine.h"
+#include "discovery/text_file.h"
+
+using namespace tutti;
+
+namespace {
+
+using Level = Finding::Level;
+
+const std::string kDevice = "/sys/class/infiniband/mlx5_0";
+const std::string kPort = kDevice + "/ports/1";
+const std::string kNic = "0000:17:00.0";
+
+// Two sockets and a RoCE adapter on which all is as it should be.
+Machine healthy() {
+  auto text = read_text_file(std::string(TUTTI_MACHINES) + "/dual-socket.json");
+  REQUIRE(text.ok());
+  auto parsed = parse_machine(*text);
+  REQUIRE(parsed.ok());
+  Machine machine = *parsed;
+  machine.process.memlock_bytes = UINT64_MAX;
+  machine.process.kernel = "6.1.0";
+  machine.libraries = {"libibverbs.so.1"};
+  machine.filesystems["/dev/infiniband"] = 1 << 20;
+  machine.links[kDevice] = "../../devices/pci0000:16/0000:16:01.0/0000:17:00.0/infiniband/mlx5_0";
+  TextMap& files = machine.files;
+  files["/sys/class/infiniband_verbs/uverbs0/ibdev"] = "mlx5_0\n";
+  files[kPort + "/state"] = "4: ACTIVE\n";
+  files[kPort + "/link_layer"] = "Ethernet\n";
+  files[kPort + "/gids/0"] = "fe80:0000:0000:0000:0202:c9ff:fe00:0001\n";
+  files[kPort + "/gids/1"] = "0000:0000:0000:0000:0000:ffff:0a4d:0001\n";
+  files[kPort + "/gids/2"] = "0000:0000:0000:0000:0000:0000:0000:0000\n";
+  for (const char* index : {"0", "1"}) {
+    files[kPort + "/gid_attrs/types/" + index] = "RoCE v2\n";
+    files[kPort + "/gid_attrs/ndevs/" + index] = "ens2f0\n";
+  }
+  files["/sys/class/net/ens2f0/mtu"] = "9000\n";
+  return machine;
+}
+
+std::vector<Finding> findings_of(const Machine& machine) {
+  auto diagnosis = diagnose(machine);
+  REQUIRE(diagnosis.ok());
+  return diagnosis->findings;
+}
+
+// The only finding.
+void check_finds(const Machine& machine, Level level, const std::string& topic, const std::string& fact,
+                 const std::string& remedy) {
+  auto findings = findings_of(machine);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].level == level);
+  CHECK(findings[0].topic == topic);
+  CHECK(findings[0].fact.find(fact) != std::string::npos);
+  CHECK(findings[0].remedy.find(remedy) != std::string::npos);
+}
+
+void add_gpu(Machine& machine) {
+  machine.files["/proc/driver/nvidia/gpus/0000:18:00.0/information"] = "Model: \t NVIDIA H200\nGPU UUID: \t GPU-1\n";
+}
+
+// The configuration of a bridge whose extended capabilities are one unknown and then access control.
+std::string config_with_acs(uint16_t control) {
+  std::string config(4096, '\0');
+  auto set = [&](size_t at, uint32_t word) {
+    for (size_t i = 0; i < 4; ++i) config[at + i] = static_cast<char>(word >> (8 * i));
+  };
+  set(0x100, 0x0001u | 1u << 16 | 0x148u << 20);
+  set(0x148, 0x000du | 1u << 16);
+  set(0x14c, static_cast<uint32_t>(control) << 16);
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a healthy host has no findings, and one line says so") {
+  auto diagnosis = diagnose(healthy());
+  REQUIRE(diagnosis.ok());
+  CHECK(diagnosis->findings.empty());
+  CHECK(diagnosis->problems() == 0);
+  CHECK(to_tree(*diagnosis) == diagnosis->hostname + ": nothing stands in the way\n");
+}
+
+TEST_CASE("no RDMA device is a note; an adapter whose driver is missing is a problem") {
+  Machine machine = healthy();
+  std::erase_if(machine.files, [](auto& file) { return file.first.starts_with("/sys/class/infiniband"); });
+  std::erase_if(machine.files, [](auto& file) { return file.first.starts_with("/sys/bus/pci/devices/"); });
+  check_finds(machine, Level::kNote, "devices", "there is no RDMA device", "rdma link add rxe0 type rxe");
+  machine.files["/sys/bus/pci/devices/0000:17:00.0/class"] = "0x020000\n";
+  machine.files["/sys/bus/pci/devices/0000:17:00.0/vendor"] = "0x15b3\n";
+  check_finds(machine, Level::kProblem, "kernel modules", "0000:17:00.0", "modprobe mlx5_ib");
+}
+
+TEST_CASE("what programs need beside the device is looked for") {
+  Machine machine = healthy();
+  machine.libraries.clear();
+  check_finds(machine, Level::kProblem, "library", "libibverbs.so.1", "rdma-core");
+  machine = healthy();
+  machine.files.erase("/sys/class/infiniband_verbs/uverbs0/ibdev");
+  check_finds(machine, Level::kProblem, "kernel modules", "access to RDMA", "modprobe ib_uverbs");
+  machine = healthy();
+  machine.filesystems.erase("/dev/infiniband");
+  check_finds(machine, Level::kProblem, "device files", "/dev/infiniband", "--device=/dev/infiniband");
+}
+
+TEST_CASE("a low limit of locked memory is a problem, but not for whom it does not bind") {
+  Machine machine = healthy();
+  machine.process.memlock_bytes = 8 << 20;
+  check_finds(machine, Level::kProblem, "locked memory", "may lock 8192 KiB", "ulimit -l unlimited");
+  machine.files["/proc/self/status"] = "Name:\ttutti\nCapEff:\t0000000000004000\nCapBnd:\t0\n";
+  CHECK(findings_of(machine).empty());
+  machine.files["/proc/self/status"] = "Name:\ttutti\nCapEff:\t0000000000000400\n";
+  CHECK(findings_of(machine).size() == 1);
+}
+
+TEST_CASE("a port that is down says so, and what brings it up") {
+  Machine machine = healthy();
+  machine.files[kPort + "/state"] = "1: DOWN\n";
+  check_finds(machine, Level::kProblem, "ports", "mlx5_0 port 1 is not up (DOWN)", "ip link set ens2f0 up");
+  machine = healthy();
+  machine.files[kPort + "/link_layer"] = "InfiniBand\n";
+  machine.files[kPort + "/state"] = "2: INIT\n";
+  check_finds(machine, Level::kProblem, "ports", "INIT", "subnet manager");
+}
+
+TEST_CASE("an Ethernet port needs an address that routers pass on") {
+  Machine machine = healthy();
+  machine.files.erase(kPort + "/gids/1");
+  check_finds(machine, Level::kNote, "addresses", "link-local", "ens2f0 an IP address");
+  machine.files[kPort + "/gid_attrs/types/0"] = "IB/RoCE v1\n";
+  check_finds(machine, Level::kNote, "addresses", "RoCE v1", "ens2f0 an IP address");
+  machine.files.erase(kPort + "/gids/0");
+  check_finds(machine, Level::kProblem, "addresses", "has no GID", "ip addr add");
+}
+
+TEST_CASE("small packets are a note, ports of different MTU a problem") {
+  Machine machine = healthy();
+  machine.files["/sys/class/net/ens2f0/mtu"] = "1500\n";
+  check_finds(machine, Level::kNote, "MTU", "have 1024 bytes, since its MTU is 1500", "mtu 9000");
+  machine.files["/sys/class/net/ens2f0/mtu"] = "4192\n";
+  CHECK(findings_of(machine).empty());
+  machine.files["/sys/class/net/ens2f0/mtu"] = "9000\n";
+  for (const auto& [path, content] : TextMap(machine.files)) {
+    if (!path.starts_with(kPort)) continue;
+    std::string other = "/sys/class/infiniband/mlx5_1/ports/1" + path.substr(kPort.size());
+    machine.files[other] = content == "ens2f0\n" ? "ens2f1\n" : content;
+  }
+  machine.files["/sys/class/net/ens2f1/mtu"] = "4200\n";
+  CHECK(findings_of(machine).empty());
+  machine.files["/sys/class/net/ens2f1/mtu"] = "2200\n";
+  auto findings = findings_of(machine);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].level == Level::kProblem);
+  CHECK(findings[0].fact.find("ens2f0 has MTU 9000 and ens2f1 has 2200") != std::string::npos);
+  CHECK(findings[1].fact.find("2048 bytes") != std::string::npos);
+}
+
+TEST_CASE("an IOMMU that translates is a note") {
+  Machine machine = healthy();
+  machine.files["/sys/bus/pci/devices/" + kNic + "/iommu_group/type"] = "DMA-FQ\n";
+  check_finds(machine, Level::kNote, "IOMMU", "every address that mlx5_0 uses", "iommu=pt");
+  machine.files["/sys/bus/pci/devices/" + kNic + "/iommu_group/type"] = "identity\n";
+  CHECK(findings_of(machine).empty());
+}
+
+TEST_CASE("with GPUs, a bridge that redirects and a kernel without GPU registration are notes") {
+  Machine machine = healthy();
+  std::string config = "/sys/bus/pci/devices/0000:16:01.0/config";
+  machine.files[config] = config_with_acs(0x1d);
+  CHECK(findings_of(machine).empty());
+  add_gpu(machine);
+  check_finds(machine, Level::kNote, "ACS", "0000:16:01.0", "setpci -s 0000:16:01.0 ECAP_ACS+6.w=0");
+  machine.files[config] = config_with_acs(0x11);
+  CHECK(findings_of(machine).empty());
+  machine.files[config] = std::string(64, '\xff');
+  CHECK(findings_of(machine).empty());
+  machine.files.erase(config);
+  machine.process.kernel = "5.4.0-99-generic";
+  check_finds(machine, Level::kNote, "GPU memory", "5.4.0-99-generic", "modprobe nvidia_peermem");
+  machine.files["/sys/module/nvidia_peermem/version"] = "550.54\n";
+  CHECK(findings_of(machine).empty());
+}
+
+TEST_CASE("problems come first, in text and in JSON") {
+  Machine machine = healthy();
+  machine.files["/sys/class/net/ens2f0/mtu"] = "1500\n";
+  machine.files[kPort + "/gids/0"] = machine.files[kPort + "/gids/1"] = "";
+  auto diagnosis = diagnose(machine);
+  REQUIRE(diagnosis.ok());
+  CHECK(diagnosis->problems() == 1);
+  std::string text = to_tree(*diagnosis);
+  CHECK(text.find("1 problem, 1 note\nproblem  addresses: ") != std::string::npos);
+  CHECK(text.find("\nnote     MTU: ") != std::string::npos);
+  auto json = nlohmann::json::parse(to_json(*diagnosis));
+  CHECK(json["problems"] == 1);
+  CHECK(json["findings"][0]["level"] == "problem");
+  CHECK(json["findings"][1]["topic"] == "MTU");
+}
