@@ -91,7 +91,7 @@ Repeat::Walk Repeat::send(const Action& action, uint64_t signature) {
   SendStream& to = *action.to;
   Message message{.kind = action.message, .size_bytes = action.size_bytes, .chunk_bytes = action.size_bytes};
   auto sent = action.message == MessageKind::kInline ? to.send_inline(signature, {*action.place, action.size_bytes})
-                                                     : to.send(message, signature, nullptr);
+                                                     : to.send(message, signature, *action.place);
   if (!sent.ok()) return Walk::kElse;
   return *sent == PutResult::kFull ? Walk::kWaits : Walk::kDone;
 }
