@@ -39,10 +39,11 @@ inline PointToPoint::Header PointToPoint::eager_header(const CallArguments& argu
   return {.kind = Kind::kEager, .datatype = arguments.datatype, .value = static_cast<uint32_t>(arguments.tag)};
 }
 
-// The payload of the stream's next message, which is of this kind.
-inline const std::byte* PointToPoint::payload_of(const RecvStream& stream, MessageKind kind) {
-  bool is_inline = kind == MessageKind::kInline;
-  return is_inline ? reinterpret_cast<const std::byte*>(&stream.next_line().words[3]) : stream.next_slot();
+// The payload of the stream's next message; null: it has none here.
+inline const std::byte* PointToPoint::payload_of(const RecvStream& stream, const Message& message) {
+  if (message.kind == MessageKind::kSlot) return stream.payload_in_slot(message);
+  bool is_inline = message.kind == MessageKind::kInline;
+  return is_inline ? reinterpret_cast<const std::byte*>(&stream.next_line().words[3]) : nullptr;
 }
 
 // How much a message of that kind can carry.

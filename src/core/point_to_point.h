@@ -84,7 +84,7 @@ class PointToPoint {
   using Where = std::vector<tutti_request*> Lane::*;
 
   static Header eager_header(const CallArguments& arguments);
-  static const std::byte* payload_of(const RecvStream& stream, MessageKind kind);
+  static const std::byte* payload_of(const RecvStream& stream, const Message& message);
   static uint64_t room_of(MessageKind kind);
 
   bool send_now(Peer& peer, const tutti_request& send);

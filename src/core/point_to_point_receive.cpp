@@ -14,7 +14,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
   for (int i = 0; i < StreamLayout::kDirect.slots && stream.ready(); ++i) {
     const Line& line = stream.next_line();
     Message message = decode(line);
-    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream, message.kind)));
+    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream, message)));
     stream.take(message.kind, nullptr, 0, Lent::kNo);
     stream.release();
     moved = true;
@@ -25,7 +25,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
 Status PointToPoint::take(Peer& peer, const Header& header, const Message& message, const std::byte* payload) {
   int from = peer.rank();
   Lane& lane = lanes_[from];
-  uint64_t room = room_of(message.kind);
+  uint64_t room = payload == nullptr ? 0 : room_of(message.kind);
   switch (header.kind) {
     case Kind::kEager:
     case Kind::kOffer: {

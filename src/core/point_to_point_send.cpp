@@ -130,8 +130,9 @@ Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, c
   // Not only when it goes out: a slot that becomes free in between would go without its payload.
   if (!stream.has_room()) return PutResult::kFull;
   if (message.kind == MessageKind::kSlot && peer.mapped()) {
-    copy(stream.slot(), from, size_bytes, Store::kCached);
-    from = stream.slot();
+    std::byte* slot = stream.slot(size_bytes, options_.spread);
+    copy(slot, from, size_bytes, Store::kCached);
+    from = slot;
   }
   return send_one(peer, header, message, from);
 }
