@@ -65,7 +65,7 @@ bool StreamEntry::post(tutti_request& request, bool is_new) noexcept {
   std::lock_guard lock(mutex_);
   if (communicator_ == nullptr) return false;
   if (is_new) {
-    Status said = guarded([&] { return communicator_->one_gpu()->announce(request); });
+    Status said = guarded([&] { return communicator_->gpu_calls()->announce(request); });
     if (!said.ok()) communicator_->break_down(said);
   }
   communicator_->post(request);
@@ -107,7 +107,7 @@ struct StreamCalls::Staged {
     int nranks = 0;
     std::unique_ptr<tutti_request> request;  // of the call, which may be a joined one
     std::vector<Part> parts;                 // of a joined call; else one, for its stream
-    bool is_announced_late = false;          // to the other ranks of the GPU: once a stream has reached it
+    bool is_announced_late = false;          // to ranks that meet on GPUs: once a stream has reached it
   };
   StreamCalls& pool;
   std::vector<Member> members;
@@ -407,7 +407,7 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
                  "a group in a capture has calls on buffers of the host, which a graph cannot repeat; make them "
                  "outside of it");
   }
-  auto on_gpu = TUTTI_TRY(put_on_one_gpu(staged, module));
+  auto on_gpu = TUTTI_TRY(put_on_gpus(staged, module));
   if (on_gpu == OnGpu::kPut) return {};
   TUTTI_TRY(stage(*staged, module));
   if (on_gpu == OnGpu::kNo) TUTTI_TRY(announce(*staged));
@@ -426,12 +426,12 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
   return put_staged(staged, module, orders, {});
 }
 
-// Where all ranks are on one GPU, and this rank's buffers too.
-Result<StreamCalls::OnGpu> StreamCalls::put_on_one_gpu(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
+// Where the ranks' GPUs do calls among themselves, and this rank's buffers are on its one.
+Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   bool is_single = staged->members.size() == 1 && staged->members.front().parts.size() == 1;
   if (!is_single || staged->is_captured) return OnGpu::kNo;
   Staged::Member& member = staged->members.front();
-  OneGpu* gpu = member.communicator->one_gpu();
+  GpuCalls* gpu = member.communicator->gpu_calls();
   if (gpu == nullptr || gpu->has_captures()) return OnGpu::kNo;
   DeviceModule::Stream stream = staged->streams.front();
   auto offer = TUTTI_TRY(gpu->offer(*member.request, stream));
@@ -449,11 +449,11 @@ Result<StreamCalls::OnGpu> StreamCalls::put_on_one_gpu(const std::shared_ptr<Sta
   return is_put ? OnGpu::kPut : OnGpu::kAnnounced;
 }
 
-// Tells the other ranks of the GPU, if there are any, that these calls go through the host here. What is in a graph is
+// Tells the ranks that meet on GPUs, if they do, that these calls go through the host here. What is in a graph is
 // told with each launch, and what comes after it then, too.
 Status StreamCalls::announce(Staged& staged) const {
   for (Staged::Member& member : staged.members) {
-    OneGpu* gpu = member.communicator->one_gpu();
+    GpuCalls* gpu = member.communicator->gpu_calls();
     if (gpu == nullptr || is_point_to_point(member.request->arguments.collective)) continue;
     if (staged.is_captured) gpu->begin_captures();
     member.is_announced_late = gpu->has_captures();

@@ -27,7 +27,7 @@ class StreamEntry {
 
   // The communicator takes no more: what is reached from here on is complete at once.
   void close();
-  // Any thread: starts the call. `is_new`: the other ranks of the GPU have not been told of it. False: closed.
+  // Any thread: starts the call. `is_new`: the ranks that meet on GPUs have not been told of it. False: closed.
   bool post(tutti_request& request, bool is_new) noexcept;
 
   // Calls that are on streams which have not reached them.
@@ -102,7 +102,7 @@ class StreamCalls {
   Status put(const std::shared_ptr<Staged>& staged, DeviceModule& module);
   // kAnnounced: the other ranks know that it goes through the host.
   enum class OnGpu { kNo, kPut, kAnnounced };
-  Result<OnGpu> put_on_one_gpu(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  Result<OnGpu> put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module);
   Status announce(Staged& staged) const;
   struct Between {
     WordValue begins_at;

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
 
+#include "kernels/cuda/block_barrier.h"
 #include "kernels/cuda/gpu_job.h"
 
 namespace tutti::test {
@@ -26,37 +24,9 @@ struct Mistake {
   std::optional<Order> relaxed_load;
 };
 
-class ThreadBarrier {
- public:
-  explicit ThreadBarrier(uint32_t count) : count_(count) {}
-  bool arrive(bool mine) {
-    std::unique_lock lock(mutex_);
-    any_ = any_ || mine;
-    if (++arrived_ == count_) {
-      arrived_ = 0;
-      result_ = std::exchange(any_, false);
-      ++round_;
-      changed_.notify_all();
-      return result_;
-    }
-    uint64_t round = round_;
-    changed_.wait(lock, [&] { return round_ != round; });
-    return result_;
-  }
-
- private:
-  const uint32_t count_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint32_t arrived_ = 0;
-  uint64_t round_ = 0;
-  bool any_ = false;
-  bool result_ = false;
-};
-
 struct Block {
   explicit Block(uint32_t threads) : barrier(threads) {}
-  ThreadBarrier barrier;
+  BlockBarrier barrier;
   cuda::ProgramBlock shared{};
 };
 
