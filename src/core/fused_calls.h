@@ -1,5 +1,5 @@
-// Calls that GPUs do among themselves: what each rank says of its part, and the launches that do all parts at once where
-// the ranks are on one GPU.
+// Calls that GPUs do among themselves: what each rank says of its part, and the launches that do all parts at once
+// where the ranks are on one GPU.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Offer {
     friend bool operator==(const Shape&, const Shape&) = default;
   };
   Shape shape;
-  uint8_t is_on_gpu = 0;  // both buffers are memory of the GPU, or not used, and there is room for what the GPU is to do
+  uint8_t is_on_gpu = 0;  // both buffers are memory of the GPU, or not used, and the GPU has room for what it is to do
   uint8_t has_input = 0;
   uint8_t has_output = 0;
   uint8_t in_place = 0;

@@ -44,8 +44,8 @@ Status GpuCalls::kernel_status() const {
   if (late == 0) return {};
   uint32_t number = done() + 1;
   return error(Code::kTimeout,
-               "rank {}: the GPU of rank {} has sent nothing for {} ms in or about {} (call {} on {}); look at what else "
-               "runs there",
+               "rank {}: the GPU of rank {} has sent nothing for {} ms in {} (call {} on {}); look at what else runs "
+               "there",
                communicator_.rank(), late - 1, timeout_ms_, name_of_call(number), number, where())
       .at({.rank = communicator_.rank(), .peer = static_cast<int>(late) - 1});
 }
@@ -98,8 +98,8 @@ std::string GpuCalls::who_is_late(uint32_t number) const {
   }
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     if (!comes_before(read_word(board_.of(rank).reached), number)) continue;
-    return fmt::format("the stream of rank {} has not come to {} (call {} on {}); look at what it waits for", rank, name,
-                       number, where());
+    return fmt::format("the stream of rank {} has not come to {} (call {} on {}); look at what it waits for", rank,
+                       name, number, where());
   }
   return fmt::format("the GPU has not done {} (call {} there); look at what else runs on it", name, number);
 }

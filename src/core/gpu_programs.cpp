@@ -122,7 +122,8 @@ Result<const GpuPrograms::Planned*> GpuPrograms::planned(const Offer::Shape& sha
   uint64_t value_bytes =
       choice.plan.shape().slice_bytes * partial_growth(request.collective, request.datatype, request.op);
   if (value_bytes > kSlotBytes) {
-    return error(Code::kInvalidUsage, "the plan has values of {} bytes; a GPU has room for {}", value_bytes, kSlotBytes);
+    return error(Code::kInvalidUsage, "the plan has values of {} bytes; a GPU has room for {}", value_bytes,
+                 kSlotBytes);
   }
   auto made = std::make_unique<Planned>();
   made->digest = choice.plan.digest();

@@ -1,6 +1,6 @@
-// GpuPrograms: calls of ranks that each have a GPU, which reach each other's memory. Every GPU runs its rank's part of a
-// Plan (kernels/cuda/program_run.h). Here is what that takes: the Plans, the Programs and a place for them in the GPU's
-// memory, and the arenas that messages go through.
+// GpuPrograms: calls of ranks that each have a GPU, and reach each other's memory. Every GPU runs its rank's part of
+// a Plan (kernels/cuda/program_run.h). Here is what that takes: the Plans, the Programs and a place for them in the
+// GPU's memory, and the arenas that messages go through.
 #pragma once
 
 #include <map>

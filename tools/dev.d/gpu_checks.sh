@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and measures tutti on this machine's GPU, or GPUs, with what `tools/dev gpu` has put beside this script. Needs nothing
+# Checks and measures tutti on this machine's GPUs, with what `tools/dev gpu` has put beside this script. Needs nothing
 # else but a driver; takes at most eight minutes.
 #   gpu_checks.sh [REPORT]      the report's file (gpu_report.txt)
 # GPU_CHECKS_MOST is the largest size that is measured (1G).
