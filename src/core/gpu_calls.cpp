@@ -29,7 +29,7 @@ Result<std::vector<T>> gather(ControlPlane& control, const T& mine, const char* 
 
 // Whether all ranks could do it: ok on all of them, or on none.
 Status agree(ControlPlane& control, Status mine, const char* what, Deadline deadline) {
-  auto answers = TUTTI_TRY(gather<uint8_t>(control, mine.ok() ? 1 : 0, what, deadline));
+  auto answers = TUTTI_TRY(gather(control, static_cast<uint8_t>(mine.ok()), what, deadline));
   TUTTI_TRY(Status(mine));
   for (size_t rank = 0; rank < answers.size(); ++rank) {
     if (answers[rank] == 0) return error(Code::kRemote, "rank {} cannot; its log says why", rank);

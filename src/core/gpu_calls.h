@@ -112,7 +112,6 @@ class GpuCalls {
   Status kernel_status() const;
   Status look_at_delay();
   std::string_view where() const;
-  std::string_view name_of_call(uint32_t number) const;
   std::string who_is_late(uint32_t number) const;
   GpuBoard::OfRank& own() const;
   void ring(int rank) const;

@@ -42,11 +42,10 @@ Status GpuCalls::status() const {
 Status GpuCalls::kernel_status() const {
   uint32_t late = read_word(own().late);
   if (late == 0) return {};
-  uint32_t number = done() + 1;
   return error(Code::kTimeout,
-               "rank {}: the GPU of rank {} has sent nothing for {} ms in {} (call {} on {}); look at what else runs "
-               "there",
-               communicator_.rank(), late - 1, timeout_ms_, name_of_call(number), number, where())
+               "rank {}: the GPU of rank {} has sent nothing for {} ms, in a call that all ranks had come to; look at "
+               "what else runs there",
+               communicator_.rank(), late - 1, timeout_ms_)
       .at({.rank = communicator_.rank(), .peer = static_cast<int>(late) - 1});
 }
 
@@ -84,13 +83,10 @@ Status GpuCalls::look_at_delay() {
 
 std::string_view GpuCalls::where() const { return programs_ ? "the GPUs" : "this GPU"; }
 
-std::string_view GpuCalls::name_of_call(uint32_t number) const {
-  return name_of(static_cast<Collective>(board_.offer(number, communicator_.rank()).shape.collective));
-}
-
 // Who keeps call `number` from being done.
 std::string GpuCalls::who_is_late(uint32_t number) const {
-  std::string_view name = name_of_call(number);
+  std::string_view name =
+      name_of(static_cast<Collective>(board_.offer(number, communicator_.rank()).shape.collective));
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     if (comes_before(board_.of(rank).called.load(std::memory_order_acquire), number)) {
       return fmt::format("rank {} has not called {} (call {} on {})", rank, name, number, where());

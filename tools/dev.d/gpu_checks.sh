@@ -35,6 +35,7 @@ for collective in all_reduce broadcast all_to_all all_to_all_v; do
   check 60 "$collective among GPU and CPU ranks" \
     "$tutti" bench "$collective" --ranks 4 --device cuda:0,cpu -b 4 -e 3M -f 29 -n 1 -w 1
 done
+check 120 "the interpreter of Programs, 2 to 8 ranks as streams of one GPU" "$here/bin/test_cuda_interpreter"
 # Ranks with a GPU each, where there are several.
 gpus=$( (nvidia-smi -L || true) 2> /dev/null | grep -c '^GPU ')
 for ranks in 2 4 8; do

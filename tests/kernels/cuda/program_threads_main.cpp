@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/block_barrier.h"
 #include "kernels/cuda/gpu_job.h"
+#include "kernels/cuda/program_bodies.h"
 
 namespace tutti::test {
 namespace {
@@ -97,8 +98,8 @@ std::string run_all(const Mistake& mistake) {
       which.channels = 1 + static_cast<int>(random() % 2);
       which.count = 600;  // so that slots are used again
       which.slice_bytes = 64;
-      std::string wrong = job.run(which, random, [&](auto body, auto args, auto) {
-        launch(mistake, body, args);
+      std::string wrong = job.run(which, random, [&](const std::string& kernel, auto args, auto) {
+        launch(mistake, cuda::program_body(kernel), args);
         return "";
       });
       if (!wrong.empty()) return fmt::format("{} ranks, {}: {}", nranks, which.text(), wrong);
