@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/call_places.h"
+#include "core/gpu_programs.h"
 #include "cuda/jobs.h"
 
 namespace tutti::test {
@@ -309,6 +310,20 @@ TEST_CASE("what fails in a launch on several GPUs fails the call of all ranks, a
     CHECK(has_become(call, wrong));
     for (const std::string& each : wrong) CHECK_FALSE(each.empty());
   }
+}
+
+TEST_CASE("ranks are planned for on the GPUs that they use, if the host knows all of these") {
+  const std::string first = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", second = "1a1b2c3d4e5f60718293a4b5c6d7e8f9";
+  Inventory inventory;
+  inventory.cpu.logical_cpus = 2;
+  inventory.gpus.resize(2);
+  inventory.gpus[0].uuid = "GPU-1a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+  inventory.gpus[1].uuid = "GPU-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+  Topology host = single_host(inventory, 2);
+  Topology placed = on_gpus(host, std::vector<std::string>{first, second});
+  CHECK(placed.ranks[0].gpu == 1);
+  CHECK(placed.ranks[1].gpu == 0);
+  CHECK(on_gpus(host, std::vector<std::string>{first, "another"}) == host);
 }
 
 TEST_CASE("places of programs never overlap, and none is taken back before its last call is done") {
