@@ -150,6 +150,10 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   std::vector<RankFacts> ranks;
   for (const Facts& one : facts) ranks.push_back(one.rank);
   gpus_ = gpus_of(facts);
+  if (gpu_ && gpus_.empty() && nranks_ > 1) {
+    log_info("calls on this rank's GPU go through the host: the ranks are not all on one GPU of a host, nor each on "
+             "another one of it");
+  }
   if (gpus_.empty()) gpu_.reset();
   topology_ = TUTTI_TRY(merge(ranks, config_.transport));
   links_->learn(std::move(facts), topology_);
