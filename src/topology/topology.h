@@ -85,8 +85,8 @@ class Topology {
   // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
   int max_ranks_per_host() const;
   bool oversubscribed() const;
-  // Whether any rank sits on a GPU. A communicator's ranks do not: what they have on devices is staged through the
-  // host, but for calls that GPUs do among themselves (core/gpu_programs.h).
+  // Whether any rank sits on a GPU. Communicators of today have none: what they have on devices is staged through the
+  // host.
   bool has_gpu_ranks() const;
   // 64-bit digest of to_json(): ranks compare it.
   uint64_t digest() const;
