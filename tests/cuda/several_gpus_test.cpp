@@ -7,6 +7,7 @@
 #include "core/call_places.h"
 #include "core/gpu_programs.h"
 #include "cuda/jobs.h"
+#include "tutti/tutti_topology.h"
 
 namespace tutti::test {
 namespace {
