@@ -42,6 +42,11 @@ Status GpuCalls::status() const {
 Status GpuCalls::kernel_status() const {
   uint32_t late = read_word(own().late);
   if (late == 0) return {};
+  // A GPU that waits for another one is not the late one.
+  for (int i = 0; i < communicator_.nranks(); ++i) {
+    uint32_t its = read_word(board_.of(static_cast<int>(late) - 1).late);
+    if (its != 0) late = its;
+  }
   return error(Code::kTimeout,
                "rank {}: the GPU of rank {} has sent nothing for {} ms, in a call that all ranks had come to; look at "
                "what else runs there",

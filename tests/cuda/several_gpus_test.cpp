@@ -253,7 +253,9 @@ TEST_CASE("a stream that does not come to a call among GPUs is named") {
 TEST_CASE("a GPU that does not do its part of a call is named, and the kernels that wait for it end") {
   constexpr int kRanks = 3;
   const Gpu& gpu = Gpu::driver();
-  auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
+  // By which each waits for each.
+  const Options options = {{"timeout_ms", "500"}, {"algorithm", "direct_one_shot"}};
+  auto wrong = with_ranks_of_gpus(kRanks, options, [&](tutti_comm_t* comm, int rank) {
     OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
     Stream stream;
     std::string error = sum(comm, in, out, stream.get());
