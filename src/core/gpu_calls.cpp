@@ -205,6 +205,21 @@ Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& strea
   return true;
 }
 
+Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
+  std::lock_guard lock(mutex_);
+  TUTTI_TRY(communicator_.status());
+  TUTTI_TRY(await_place(called_ + 1));
+  bool is_last = say(offer);
+  uint32_t number = called_;
+  store_word(own().reached, number);
+  know(number, std::move(stage), gate);
+  last_put_.store(number, std::memory_order_seq_cst);
+  if (is_last) decide(number, all_offer(number) ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
+  rouse();
+  if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
+  return {};
+}
+
 Status GpuCalls::announce(const tutti_request& request) {
   std::lock_guard lock(mutex_);
   TUTTI_TRY(await_place(called_ + 1));
@@ -267,9 +282,9 @@ bool GpuCalls::say(const Offer& offer) {
 }
 
 // This rank has said a call, and either has no more to do for it or does it once the verdict is known.
-void GpuCalls::know(uint32_t number, Stage stage) {
+void GpuCalls::know(uint32_t number, Stage stage, uint32_t* gate) {
   std::lock_guard lock(pending_mutex_);
-  if (stage) pending_.push_back({number, std::move(stage)});
+  if (stage) pending_.push_back({number, std::move(stage), gate});
   last_known_ = number;
   settle();
 }

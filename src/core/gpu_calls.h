@@ -53,6 +53,9 @@ class GpuCalls {
   // goes through the host. False: that is known already, and the caller does so. Blocks only while another rank is many
   // calls behind.
   Result<bool> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
+  // The same of a call that a stream has reached already, and behind which it goes on when `gate` becomes 1. Only where
+  // each rank has a GPU. Never uses the driver.
+  Status put_reached(const Offer& offer, uint32_t* gate, Stage stage);
   // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
   Status announce(const tutti_request& request);
 
@@ -81,6 +84,7 @@ class GpuCalls {
   struct Pending {
     uint32_t number = 0;
     Stage stage;
+    uint32_t* gate = nullptr;  // besides the rank's own
   };
 
   GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, int64_t timeout_ms)
@@ -96,7 +100,7 @@ class GpuCalls {
   bool say(const Offer& offer);
   // Where all buffers are; nothing where launches cannot do the call.
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
-  void know(uint32_t number, Stage stage = {});
+  void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
   bool all_offer(uint32_t number) const;
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
@@ -108,7 +112,7 @@ class GpuCalls {
   void drop_launched();
   void carry_out_decided();
   Status carry_out(const Pending& pending);
-  Status run_part(uint32_t number);
+  Status run_part(const Pending& pending);
   Status kernel_status() const;
   Status look_at_delay();
   std::string_view where() const;
@@ -138,6 +142,7 @@ class GpuCalls {
   std::mutex own_stream_mutex_;          // is held before pending_mutex_, by who puts calls on the own stream
   std::mutex pending_mutex_;             // guards what follows
   std::deque<Pending> pending_;          // by number
+  std::vector<uint32_t*> lost_gates_;    // of calls that could not be carried out
   uint32_t last_known_ = 0;              // calls that are pending, or that this rank has no more to do for
   std::atomic<uint32_t> last_carried_out_{0};  // on the own stream
 

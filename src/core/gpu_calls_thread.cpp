@@ -67,6 +67,11 @@ bool GpuCalls::open_gates() noexcept {
   bool is_busy = comes_before(done(), last_carried_out_.load(std::memory_order_acquire));
   if (is_busy && waited < kLongest) return false;
   store_word(own().gate, open);
+  std::lock_guard lock(pending_mutex_);
+  for (const Pending& each : pending_) {
+    if (each.gate != nullptr) store_word(*each.gate, 1);
+  }
+  for (uint32_t* gate : lost_gates_) store_word(*gate, 1);
   return true;
 }
 
@@ -158,25 +163,32 @@ void GpuCalls::carry_out_decided() {
       if (comes_before(board_.head().decided.load(std::memory_order_acquire), pending_.front().number)) return;
       next = pending_.front();  // and it stays there until it is on its way
     }
-    if (!is_cancelled_.load(std::memory_order_acquire)) {
+    Status carried = communicator_.status();
+    if (carried.ok()) {
       last_carried_out_.store(next.number, std::memory_order_release);
-      Status carried = guarded([&] { return carry_out(next); });
+      carried = guarded([&] { return carry_out(next); });
       if (!carried.ok()) communicator_.break_down(carried);
     }
     std::lock_guard lock(pending_mutex_);
     pending_.pop_front();
+    if (!carried.ok() && next.gate != nullptr) lost_gates_.push_back(next.gate);
     settle();
   }
 }
 
 Status GpuCalls::carry_out(const Pending& pending) {
   uint32_t number = pending.number;
-  if (board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched) return run_part(number);
-  return pending.stage(*own_stream_, {&own().reached, number}, {&own().gate, number});
+  bool is_launched = board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
+  if (is_launched) return run_part(pending);
+  TUTTI_TRY(pending.stage(*own_stream_, {&own().reached, number}, {&own().gate, number}));
+  if (pending.gate == nullptr) return {};
+  WordValue opens{pending.gate, 1};
+  return own_gpu_->run(*own_stream_, {.stores = {&opens, 1}});
 }
 
 // All ranks have called, and each runs its part.
-Status GpuCalls::run_part(uint32_t number) {
+Status GpuCalls::run_part(const Pending& pending) {
+  uint32_t number = pending.number;
   std::vector<Offer> offers;
   std::vector<WordValue> waits;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
@@ -193,11 +205,13 @@ Status GpuCalls::run_part(uint32_t number) {
     if (deadline.passed()) return error(Code::kTimeout, "after {} ms {}", timeout_ms_, who_is_late(done() + 1));
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  std::vector<WordValue> stores = {{&own().gate, number}};
+  if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
   return own_gpu_->run(*own_stream_, {.waits = waits,
                                       .copy = part->upload,
                                       .kernel = part->kernel,
                                       .args = &part->args,
-                                      .store = {&own().gate, number}});
+                                      .stores = stores});
 }
 
 }  // namespace tutti

@@ -160,7 +160,8 @@ Status OfRank::run(const DeviceStream& stream, const Part& part) {
     args.late = late_;
     TUTTI_TRY(launch_kernel(TUTTI_TRY(code_.find(part.kernel)), args.channels, kProgramThreads, handle, &args));
   }
-  return put_store(driver_, handle, part.store);
+  for (const WordValue& each : part.stores) TUTTI_TRY(put_store(driver_, handle, each));
+  return {};
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ class RankGpu {
     StreamCopy copy;                          // of no bytes: none
     std::string_view kernel;                  // "": none
     const cuda::ProgramArgs* args = nullptr;  // its words are filled in
-    WordValue store;
+    std::span<const WordValue> stores;
   };
   // Puts that on a stream of this rank's own; does not wait for it.
   virtual Status run(const DeviceStream& stream, const Part& part) = 0;

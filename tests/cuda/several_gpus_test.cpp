@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <memory>
 #include <random>
 
 #include "core/call_places.h"
@@ -153,6 +154,101 @@ TEST_CASE("groups, messages and graphs between calls among GPUs") {
     return error;
   });
   CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+// Rank 0 repeats a call that it has captured; the others do, too, or make it anew each time.
+void check_graphs(bool all_capture, Where others) {
+  constexpr int kRanks = 3, kLaunches = 5;
+  const Gpu& gpu = Gpu::driver();
+  Counted launches("cuLaunchKernel"), copies("cuMemcpyAsync");
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(256, rank == 0 ? Where::kDevice : others, rank + 1), out(256, Where::kDevice);
+    std::string error;
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    bool captures = rank == 0 || all_capture;
+    if (captures) {
+      must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL));
+      error += sum(comm, in, out, stream.get());
+      must(gpu.cuStreamEndCapture(stream.get(), &graph));
+      must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    }
+    for (int i = 0; i < kLaunches; ++i) {
+      std::fill(in.host.begin(), in.host.end(), rank + i);
+      in.upload();
+      if (captures) must(gpu.cuGraphLaunch(exec, stream.get()));
+      if (!captures) error += sum(comm, in, out, stream.get());
+      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+      if (out.download() != filled(256, 3 + 3 * i)) error += "another sum in launch " + std::to_string(i);
+    }
+    error += sum(comm, in, out, stream.get());
+    error += sum(comm, out, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    if (out.download() != filled(256, 3 * (3 + 3 * (kLaunches - 1)))) error += "another sum after that";
+    if (captures) {
+      must(gpu.cuGraphExecDestroy(exec));
+      must(gpu.cuGraphDestroy(graph));
+    }
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  int by_launches = others == Where::kDevice ? kLaunches + 2 : 1;
+  CHECK(launches.now() == kRanks * by_launches);
+  if (others == Where::kDevice) CHECK(copies.now() <= 2 * kRanks);  // of the programs, and no data
+}
+
+TEST_CASE("captured calls among GPUs are launches too, with each launch of the graph") {
+  SECTION("where all ranks have captured them") { check_graphs(true, Where::kDevice); }
+  SECTION("where others make them anew") { check_graphs(false, Where::kDevice); }
+}
+
+TEST_CASE("captured calls go through the host where it turns out that another rank has other buffers") {
+  check_graphs(false, Where::kManaged);
+}
+
+TEST_CASE("a graph that is launched after a failure ends, and so does one that outlives its communicator") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  for (bool fails : {false, true}) {
+    INFO("after a failure: " << fails);
+    struct Left {
+      std::unique_ptr<Stream> stream;
+      std::unique_ptr<OnGpu<int32_t>> in, out;
+      CUgraph graph = nullptr;
+      CUgraphExec exec = nullptr;
+    };
+    std::vector<Left> all(kRanks);
+    auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+      Left& left = all[static_cast<size_t>(rank)];
+      left.stream = std::make_unique<Stream>();
+      left.in = std::make_unique<OnGpu<int32_t>>(100, Where::kDevice, 1);
+      left.out = std::make_unique<OnGpu<int32_t>>(100);
+      must(gpu.cuStreamBeginCapture(left.stream->get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+      std::string error = sum(comm, *left.in, *left.out, left.stream->get());
+      must(gpu.cuStreamEndCapture(left.stream->get(), &left.graph));
+      must(gpu.cuGraphInstantiateWithFlags(&left.exec, left.graph, 0));
+      must(gpu.cuGraphLaunch(left.exec, left.stream->get()));
+      must(left.stream->synchronize());
+      error += left.out->download() == filled(100, 2) ? "" : "another sum";
+      if (!fails) return error;
+      // One rank launches it, and the other one gives up.
+      if (rank == 0) must(gpu.cuGraphLaunch(left.exec, left.stream->get()));
+      if (rank == 1) tutti_comm_abort(comm);
+      must(left.stream->synchronize());
+      return error;
+    });
+    CHECK(wrong == std::vector<std::string>(kRanks));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      gpu.use(rank);
+      Left& left = all[static_cast<size_t>(rank)];
+      must(gpu.cuGraphLaunch(left.exec, left.stream->get()));
+      must(left.stream->synchronize());
+      must(gpu.cuGraphExecDestroy(left.exec));
+      must(gpu.cuGraphDestroy(left.graph));
+      left = {};
+    }
+  }
 }
 
 // All goes well through the host.
