@@ -68,9 +68,10 @@ struct StreamLayout {
   uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
 
  private:
-  // So that a rank's slots for all of its peers are twice as large as the second-level caches of today.
+  // So that a channel's slots for all peers together exceed most second-level caches. Between two ranks the arena stays
+  // below the 8 MiB that systems let a program pin for its devices.
   uint64_t room_bytes() const {
-    constexpr uint64_t kOfAllPeers = 4 << 20;
+    constexpr uint64_t kOfAllPeers = 2 << 20;
     uint64_t wanted = kOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);
     return std::max(slot_bytes, wanted / sizeof(Line) * sizeof(Line));
   }
