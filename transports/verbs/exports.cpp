@@ -52,6 +52,16 @@ Status VerbsExports::use(const VerbsDevice& device, uint32_t id) {
   return found == exported_.end() ? Status() : use_now(device, found->second);
 }
 
+void VerbsExports::hold(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  if (auto found = exported_.find(id); found != exported_.end()) ++found->second.holders;
+}
+
+void VerbsExports::let_go(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  if (auto found = exported_.find(id); found != exported_.end()) --found->second.holders;
+}
+
 Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
   exported.used = ++uses_;
   if (exported.registration != nullptr) return {};
@@ -86,12 +96,13 @@ bool VerbsExports::fits(const Exported& exported) const {
          bytes_ <= bounds_.bytes - exported.memory.bytes.size();
 }
 
-// Both buffers of the call that is about to begin stay, and the first memory.
+// Both buffers of the call that is about to begin stay, what is held, and the first memory.
 bool VerbsExports::drop_oldest(const Exported& keep) {
   auto oldest = exported_.end();
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
-    if (each->first == kFirst || other.registration == nullptr || other.used + 1 >= keep.used) continue;
+    bool stays = each->first == kFirst || other.holders > 0 || other.used + 1 >= keep.used;
+    if (stays || other.registration == nullptr) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
   if (oldest == exported_.end()) return false;

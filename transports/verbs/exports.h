@@ -45,6 +45,9 @@ class VerbsExports {
   bool is_in_use() const { return version() > 0; }
   // Sees to it that `memory` is registered. Errors: it cannot be; peers are then served without.
   Status use(const VerbsDevice& device, uint32_t id);
+  // Between the two it stays as it is, whatever else is used. Counted.
+  void hold(uint32_t id);
+  void let_go(uint32_t id);
   // The registered memory that holds all of `bytes`.
   std::optional<Source> source_of(std::span<const std::byte> bytes) const;
 
@@ -58,6 +61,7 @@ class VerbsExports {
     LocalMemory memory;
     std::shared_ptr<const Registration> registration;
     uint64_t used = 0;       // the use() that was the last
+    uint64_t holders = 0;
     uint64_t refused = 0;    // drops_ when the system took no more
     uint64_t changed = 0;    // the version since which it is as it is
   };

@@ -128,6 +128,7 @@ Status VerbsLink::poll(uint64_t* puts_completed) {
   }
   if (status.ok() && !broken_) status = engine_->sender.advance();
   *puts_completed = engine_->sender.puts_completed();
+  if (moved) look_aside_ = false;  // this is what has ended the sleep; what else has, ends the next one too
   if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || broken_ || side_->has_unsent())) {
     status = look_for_the_end(moved);
   }

@@ -45,8 +45,9 @@ Status VerbsSender::put_in_place(const RemoteRange& to, std::span<const std::byt
                                  const MessageHead& head, const Line& line) {
   Request write, message;
   fill_write(write, to, from, leaving.stage < kStages ? memory_.key() : leaving.registration->local_key());
-  leaving.request = posted_;
   fill_message(message, head, &line, {});
+  ask_for(message);
+  leaving.request = posted_;
   write.work.next = &message.work;
   TUTTI_TRY(queue_.post(write.work));
   puts_copied_ = leaving.put;
@@ -83,8 +84,7 @@ Status VerbsSender::probe(std::span<const std::byte> pattern) {
   Request write, message;
   fill_write(write, peer_probe_, to_block(pattern), memory_.key());
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
-  message.work.send_flags |= IBV_SEND_SIGNALED;
-  unsignalled_ = 0;
+  ask_for(message);
   write.work.next = &message.work;
   return queue_.post(write.work);
 }
@@ -115,6 +115,9 @@ Status VerbsSender::push() {
     if (is_last) {
       fill_message(message, put_.head, &put_.line, {});
       write.work.next = &message.work;  // one doorbell for both
+      ask_for(message);
+    } else if (blocks_used_ % kBlocksAtOnce == 0) {
+      ask_for(write);
     }
     TUTTI_TRY(queue_.post(write.work));
     put_.left = put_.left.subspan(piece.size());
@@ -134,7 +137,6 @@ std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from
   return {block, from.size()};
 }
 
-// A completion frees the block, or tells that the payload has left.
 void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key) {
   request.memory = {.addr = reinterpret_cast<uint64_t>(from.data()),
                     .length = static_cast<uint32_t>(from.size()),
@@ -143,10 +145,9 @@ void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_RDMA_WRITE;
-  request.work.send_flags = IBV_SEND_SIGNALED;
   request.work.wr.rdma.remote_addr = to.address;
   request.work.wr.rdma.rkey = to.key;
-  unsignalled_ = 0;
+  ++unsignalled_;
 }
 
 void VerbsSender::fill_message(Request& request, MessageHead head, const Line* line,
@@ -163,15 +164,18 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   if (line != nullptr) append(line->words, sizeof line->words);
   append(payload.data(), payload.size());
   auto size = static_cast<uint32_t>(end - slot);
-  bool is_signalled = ++unsignalled_ == kSignalEvery;
-  if (is_signalled) unsignalled_ = 0;
   request.memory = {.addr = reinterpret_cast<uint64_t>(slot), .length = size, .lkey = memory_.key()};
   request.work.wr_id = posted_;
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_SEND;
-  if (is_signalled) request.work.send_flags |= IBV_SEND_SIGNALED;
+  if (++unsignalled_ >= kSignalEvery) ask_for(request);
   if (size <= queue_.inline_bytes()) request.work.send_flags |= IBV_SEND_INLINE;
+}
+
+void VerbsSender::ask_for(Request& request) {
+  request.work.send_flags |= IBV_SEND_SIGNALED;
+  unsignalled_ = 0;
 }
 
 Status VerbsSender::post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload) {

@@ -50,7 +50,9 @@ class VerbsSender {
   bool all_completed() const { return completed_ == posted_; }
 
  private:
-  static constexpr uint32_t kSignalEvery = 16;  // messages without a payload of their own
+  // Requests whose completion nobody waits for ask for one now and then, so that the queue's room comes back.
+  static constexpr uint32_t kSignalEvery = 16;   // where only messages without a payload of their own go
+  static constexpr uint32_t kBlocksAtOnce = 4;   // blocks become free together
 
   // The payload that is on its way through the blocks, and the message that follows it.
   struct Put {
@@ -63,7 +65,7 @@ class VerbsSender {
   // A put whose payload the device reads where it is.
   struct Leaving {
     uint64_t put = 0;
-    uint64_t request = 0;                               // that reads it
+    uint64_t request = 0;                               // whose completion tells so: of the message behind it
     std::shared_ptr<const Registration> registration;   // or
     uint32_t stage = kStages;                           // which was its place
   };
@@ -85,6 +87,8 @@ class VerbsSender {
   std::span<const std::byte> to_block(std::span<const std::byte> from);
   void fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key);
   void fill_message(Request& request, MessageHead head, const Line* line, std::span<const std::byte> payload);
+  // The completion of the request tells that it and all before it are over.
+  void ask_for(Request& request);
   Status post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload);
 
   QueuePair& queue_;
@@ -98,7 +102,7 @@ class VerbsSender {
   uint64_t peer_reposted_ = 0;
   uint64_t reposted_ = 0;        // of our receives
   uint64_t told_ = 0;            // of them
-  uint32_t unsignalled_ = 0;     // messages in a row that ask for no completion
+  uint32_t unsignalled_ = 0;     // requests in a row that ask for no completion
   uint64_t blocks_used_ = 0;
   std::array<uint64_t, kBlocks> block_users_{};  // by block: the request that has read it last
   uint64_t puts_ = 0;            // taken

@@ -58,6 +58,12 @@ class VerbsTransport final : public Transport {
       if (Status used = rail.exports.use(*rail.device, memory->id); !used.ok()) log_debug("{}", used.message());
     }
   }
+  void hold(const LocalMemory* memory) override {
+    for (VerbsRail& rail : shared_.rails) rail.exports.hold(memory->id);
+  }
+  void let_go(const LocalMemory* memory) override {
+    for (VerbsRail& rail : shared_.rails) rail.exports.let_go(memory->id);
+  }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:
