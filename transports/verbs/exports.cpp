@@ -35,21 +35,37 @@ void VerbsExports::remove(uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
   if (found == exported_.end()) return;
-  if (found->second.registration != nullptr) drop(found->second);
+  if (!found->second.registrations.empty()) drop(found->second);
   exported_.erase(found);
   removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
 
-Status VerbsExports::register_first(const VerbsDevice& device) {
+Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   std::lock_guard lock(mutex_);
+  devices_.resize(std::max(devices_.size(), rail + 1));
+  if (devices_[rail] != nullptr) return {};
+  devices_[rail] = &device;
+  for (auto& [id, exported] : exported_) {
+    if (exported.registrations.empty()) continue;
+    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
+    if (!made.ok() && id == kFirst) {
+      devices_[rail] = nullptr;
+      return std::move(made).status();
+    }
+    exported.registrations.resize(devices_.size());
+    if (made.ok()) exported.registrations[rail] = std::make_shared<const Registration>(std::move(*made));
+    changed(exported);
+  }
   auto first = exported_.find(kFirst);
-  return first == exported_.end() ? Status() : use_now(device, first->second);
+  Status used = first == exported_.end() ? Status() : use_now(first->second);
+  if (!used.ok()) devices_[rail] = nullptr;
+  return used;
 }
 
-Status VerbsExports::use(const VerbsDevice& device, uint32_t id) {
+Status VerbsExports::use(uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
-  return found == exported_.end() ? Status() : use_now(device, found->second);
+  return found == exported_.end() ? Status() : use_now(found->second);
 }
 
 void VerbsExports::hold(uint32_t id) {
@@ -62,9 +78,9 @@ void VerbsExports::let_go(uint32_t id) {
   if (auto found = exported_.find(id); found != exported_.end()) --found->second.holders;
 }
 
-Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
+Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
-  if (exported.registration != nullptr) return {};
+  if (!exported.registrations.empty() || devices_.empty()) return {};
   bool is_first = exported.memory.id == kFirst;
   while (!is_first && !fits(exported) && drop_oldest(exported)) {
   }
@@ -73,15 +89,13 @@ Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
                  exported.memory.bytes.size());
   }
   if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
-  auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
-  while (!made.ok() && drop_oldest(exported)) {
-    made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
-  }
+  auto made = register_everywhere(exported.memory);
+  while (!made.ok() && drop_oldest(exported)) made = register_everywhere(exported.memory);
   if (!made.ok()) {
     exported.refused = drops_;
     return std::move(made).status();
   }
-  exported.registration = std::make_shared<const Registration>(std::move(*made));
+  exported.registrations = std::move(*made);
   by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
@@ -89,6 +103,16 @@ Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
   }
   changed(exported);
   return {};
+}
+
+Result<VerbsExports::Registrations> VerbsExports::register_everywhere(const LocalMemory& memory) const {
+  Registrations made(devices_.size());
+  for (size_t rail = 0; rail < devices_.size(); ++rail) {
+    if (devices_[rail] == nullptr) continue;
+    made[rail] = std::make_shared<const Registration>(
+        TUTTI_TRY(Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers)));
+  }
+  return made;
 }
 
 bool VerbsExports::fits(const Exported& exported) const {
@@ -102,7 +126,7 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
     bool stays = each->first == kFirst || other.holders > 0 || other.used + 1 >= keep.used;
-    if (stays || other.registration == nullptr) continue;
+    if (stays || other.registrations.empty()) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
   if (oldest == exported_.end()) return false;
@@ -112,7 +136,7 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
 
 void VerbsExports::drop(Exported& exported) {
   by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
-  exported.registration.reset();  // puts that are under way keep it until they have left
+  exported.registrations.clear();  // puts that are under way keep it until they have left
   ++drops_;
   if (exported.memory.id != kFirst) {
     --regions_;
@@ -129,14 +153,11 @@ std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std:
   auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
   size_t size_bytes = exported.memory.bytes.size();
   if (offset > size_bytes || bytes.size() > size_bytes - offset) return std::nullopt;
-  return Source{exported.registration, exported.memory.bytes};
+  return Source{exported.registrations, exported.memory.bytes};
 }
 
 VerbsExports::Change VerbsExports::state_of(const Exported& exported) {
-  Change change{.id = exported.memory.id, .size_bytes = exported.memory.bytes.size(), .range = std::nullopt};
-  if (exported.registration == nullptr) return change;
-  change.range = {reinterpret_cast<uint64_t>(exported.memory.bytes.data()), exported.registration->remote_key()};
-  return change;
+  return {.id = exported.memory.id, .bytes = exported.memory.bytes, .registrations = exported.registrations};
 }
 
 VerbsExports::Change VerbsExports::state_of(uint32_t id) const {
@@ -152,7 +173,7 @@ std::vector<VerbsExports::Change> VerbsExports::changes_since(uint64_t version) 
   }
   auto first = std::upper_bound(removed_.begin(), removed_.end(), std::pair(version, UINT32_MAX));
   for (auto each = first; each != removed_.end(); ++each) {
-    changes.push_back({.id = each->second, .size_bytes = 0, .range = std::nullopt, .is_gone = true});
+    changes.push_back({.id = each->second, .bytes = {}, .registrations = {}, .is_gone = true});
   }
   return changes;
 }

@@ -1,0 +1,129 @@
+// Which lane of a verbs link takes what, and what happens when one of them fails: it is shut, what had come over it
+// before is taken, and each end tells the other how many messages have come. Only then does nothing of the lane reach
+// the peer's memory any more, and what the peer has not received goes over the lanes that are left. The receiver puts
+// messages in order by their numbers.
+#include <algorithm>
+
+#include "base/log.h"
+#include "transports/verbs/link.h"
+
+namespace tutti {
+namespace {
+
+constexpr int64_t kGraceMs = 100;  // in which the end of a peer turns out to be the cause of an error
+
+}  // namespace
+
+// The one with the least on its way. nullptr: there is no room. What was composed in a lane's memory leaves by it.
+VerbsLane* VerbsLink::lane_for(std::span<const std::byte> from) {
+  VerbsLane* best = nullptr;
+  for (VerbsLane* lane : lanes_) {
+    if (!lane->is_in_use()) continue;
+    bool takes = lane->sender().may_send();
+    if (lane->memory().stage_at(from.data()) < kStages) return takes ? lane : nullptr;
+    if (takes && (best == nullptr || lane->sender().queued_bytes() < best->sender().queued_bytes())) best = lane;
+  }
+  return best;
+}
+
+std::byte* VerbsLink::stage(size_t size_bytes) {
+  VerbsLane* best = nullptr;
+  for (VerbsLane* lane : lanes_) {
+    bool is_better = best == nullptr || lane->sender().queued_bytes() < best->sender().queued_bytes();
+    if (lane->is_in_use() && is_better) best = lane;
+  }
+  return best == nullptr ? nullptr : best->sender().stage(size_bytes);
+}
+
+Result<bool> VerbsLink::take_completions() {
+  bool any = false;
+  Status status;
+  visit_live([&](VerbsLane& lane) {
+    if (!status.ok()) return;
+    auto taken = lane.take_completions([this](const MessageHead& head, std::span<const std::byte> rest) -> Status {
+      if (head.kind == MessageHead::Kind::kProbe) return check_probe();
+      return head.kind == MessageHead::Kind::kCredit ? Status() : receiver_.take(head, rest);
+    });
+    status = taken.status();
+    any = any || (taken.ok() && *taken);
+  });
+  TUTTI_TRY(std::move(status));
+  take_news();
+  for (VerbsLane* lane : lanes_) {
+    if (lane->is_in_use() && lane->broken()) lose(*lane);
+  }
+  return any;
+}
+
+void VerbsLink::lose(VerbsLane& lane) {
+  lane.shut();
+  last_lost_ = &lane;
+  bool any_left = std::any_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) { return each->is_in_use(); });
+  if (any_left) {
+    log_warn("rank {} is reached over one queue pair less: {}", peer(), lane.broken()->what);
+  } else if (!lost_all_) {
+    lost_all_ = Deadline::after_ms(kGraceMs);
+  }
+}
+
+Status VerbsLink::take_lost(const SideLost& lost) {
+  if (lost.lane >= lanes_.size() || lanes_[lost.lane]->peer_received) {
+    return error(Code::kRemote, "the peer broke the protocol");
+  }
+  VerbsLane& lane = *lanes_[lost.lane];
+  lane.peer_received = lost.received;
+  lane.note_lost_by_peer();
+  if (lane.is_in_use()) lose(lane);
+  return {};
+}
+
+Result<bool> VerbsLink::advance_losses() {
+  bool moved = false;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    VerbsLane& lane = *lanes_[i];
+    if (lane.state() == VerbsLane::State::kShut && lane.is_drained()) {
+      TUTTI_TRY(side_->send(SideLost{.lane = static_cast<uint8_t>(i), .received = lane.received()}));
+      lane.set_state(VerbsLane::State::kTold);
+      moved = true;
+    }
+    if (lane.state() == VerbsLane::State::kTold && lane.peer_received) {
+      auto owed = TUTTI_TRY(lane.sender().owed(*lane.peer_received));
+      // Before what another lane owes: this one may have had the first part of it.
+      owed_.insert(owed_.begin(), owed.begin(), owed.end());
+      lane.set_state(VerbsLane::State::kMoved);
+      moved = true;
+    }
+  }
+  return TUTTI_TRY(send_owed()) || moved;
+}
+
+// All over one lane, so that what is written arrives before the message behind it.
+Result<bool> VerbsLink::send_owed() {
+  bool moved = false;
+  for (; !owed_.empty(); owed_.pop_front()) {
+    auto left = std::find_if(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) { return each->is_in_use(); });
+    if (left == lanes_.end() || !(*left)->sender().may_send()) return moved;
+    const Owed& next = owed_.front();
+    VerbsSender& sender = (*left)->sender();
+    moved = true;
+    if (next.is_message) {
+      TUTTI_TRY(sender.signal(next.head, next.line, next.bytes));
+    } else if (auto to = remote_.find(next.head.payload_memory); to != remote_.end()) {  // else nobody wants it now
+      TUTTI_TRY(sender.write(place_on(**left, to->second.range, next.head.payload_offset), next.head, next.bytes));
+    }
+  }
+  for (VerbsLane* lane : lanes_) {
+    if (lane->state() != VerbsLane::State::kMoved) continue;
+    // What the last write copies from is a lane's that has failed, until it is in the blocks of the other one.
+    bool is_copied = std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) {
+      return !each->is_in_use() || !each->sender().is_copying();
+    });
+    if (!is_copied) return moved;
+    lane->sender().settle();
+    lane->set_state(VerbsLane::State::kOver);
+    moved = true;
+  }
+  return moved;
+}
+
+}  // namespace tutti
