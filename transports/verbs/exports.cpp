@@ -35,7 +35,7 @@ void VerbsExports::remove(uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
   if (found == exported_.end()) return;
-  if (!found->second.registrations.empty()) drop(found->second);
+  if (found->second.registrations != nullptr) drop(found->second);
   exported_.erase(found);
   removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
@@ -46,14 +46,16 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   if (devices_[rail] != nullptr) return {};
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
-    if (exported.registrations.empty()) continue;
+    if (exported.registrations == nullptr) continue;
     auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
     if (!made.ok() && id == kFirst) {
       devices_[rail] = nullptr;
       return std::move(made).status();
     }
-    exported.registrations.resize(devices_.size());
-    if (made.ok()) exported.registrations[rail] = std::make_shared<const Registration>(std::move(*made));
+    Registrations more = *exported.registrations;
+    more.resize(devices_.size());
+    if (made.ok()) more[rail] = std::make_shared<const Registration>(std::move(*made));
+    exported.registrations = std::make_shared<const Registrations>(std::move(more));
     changed(exported);
   }
   auto first = exported_.find(kFirst);
@@ -80,7 +82,7 @@ void VerbsExports::let_go(uint32_t id) {
 
 Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
-  if (!exported.registrations.empty() || devices_.empty()) return {};
+  if (exported.registrations != nullptr || devices_.empty()) return {};
   bool is_first = exported.memory.id == kFirst;
   while (!is_first && !fits(exported) && drop_oldest(exported)) {
   }
@@ -105,14 +107,15 @@ Status VerbsExports::use_now(Exported& exported) {
   return {};
 }
 
-Result<VerbsExports::Registrations> VerbsExports::register_everywhere(const LocalMemory& memory) const {
+Result<std::shared_ptr<const VerbsExports::Registrations>> VerbsExports::register_everywhere(
+    const LocalMemory& memory) const {
   Registrations made(devices_.size());
   for (size_t rail = 0; rail < devices_.size(); ++rail) {
     if (devices_[rail] == nullptr) continue;
     made[rail] = std::make_shared<const Registration>(
         TUTTI_TRY(Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers)));
   }
-  return made;
+  return std::make_shared<const Registrations>(std::move(made));
 }
 
 bool VerbsExports::fits(const Exported& exported) const {
@@ -126,7 +129,7 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
     bool stays = each->first == kFirst || other.holders > 0 || other.used + 1 >= keep.used;
-    if (stays || other.registrations.empty()) continue;
+    if (stays || other.registrations == nullptr) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
   if (oldest == exported_.end()) return false;
@@ -136,7 +139,7 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
 
 void VerbsExports::drop(Exported& exported) {
   by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
-  exported.registrations.clear();  // puts that are under way keep it until they have left
+  exported.registrations.reset();  // puts that are under way keep it until they have left
   ++drops_;
   if (exported.memory.id != kFirst) {
     --regions_;
@@ -173,7 +176,7 @@ std::vector<VerbsExports::Change> VerbsExports::changes_since(uint64_t version) 
   }
   auto first = std::upper_bound(removed_.begin(), removed_.end(), std::pair(version, UINT32_MAX));
   for (auto each = first; each != removed_.end(); ++each) {
-    changes.push_back({.id = each->second, .bytes = {}, .registrations = {}, .is_gone = true});
+    changes.push_back({.id = each->second, .bytes = {}, .registrations = nullptr, .is_gone = true});
   }
   return changes;
 }

@@ -26,14 +26,14 @@ class VerbsExports {
   using Registrations = std::vector<std::shared_ptr<const Registration>>;
   // Memory as devices read it; registered at least as long as this lives.
   struct Source {
-    Registrations registrations;
+    std::shared_ptr<const Registrations> registrations;
     std::span<const std::byte> bytes;
   };
   // What peers may do with memory `id` from now on: write to it, by devices with which it is registered.
   struct Change {
     uint32_t id = 0;
     std::span<std::byte> bytes;
-    Registrations registrations;
+    std::shared_ptr<const Registrations> registrations;  // null: they may not
     bool is_gone = false;     // it is exported no more
   };
 
@@ -61,7 +61,7 @@ class VerbsExports {
  private:
   struct Exported {
     LocalMemory memory;
-    Registrations registrations;   // none, or one for each device
+    std::shared_ptr<const Registrations> registrations;
     uint64_t used = 0;       // the use() that was the last
     uint64_t holders = 0;
     uint64_t refused = 0;    // drops_ when the system took no more
@@ -70,7 +70,7 @@ class VerbsExports {
   static Change state_of(const Exported& exported);
   // With mutex_.
   Status use_now(Exported& exported);
-  Result<Registrations> register_everywhere(const LocalMemory& memory) const;
+  Result<std::shared_ptr<const Registrations>> register_everywhere(const LocalMemory& memory) const;
   bool fits(const Exported& exported) const;
   bool drop_oldest(const Exported& keep);
   void drop(Exported& exported);

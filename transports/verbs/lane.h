@@ -18,8 +18,7 @@ class VerbsLane {
     kInUse,
     kShut,    // nothing crosses any more; what had come before is still being taken
     kTold,    // the peer was told how much has come
-    kMoved,   // what the peer has not received is on its way over other lanes
-    kOver,    // and has been taken by them
+    kOver,    // and has told the same: what it has not received goes over other lanes
   };
   // An error of the queue pair.
   struct Broken {

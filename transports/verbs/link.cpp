@@ -62,15 +62,18 @@ std::shared_ptr<const Registration> VerbsLink::registration_of(const VerbsLane& 
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
   };
   if (!holds()) source_ = shared_.exports.source_of(from);
-  return source_ ? source_->registrations[lane.rail()] : nullptr;
+  if (!source_ || lane.rail() >= source_->registrations->size()) return nullptr;
+  return (*source_->registrations)[lane.rail()];
 }
 
 std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& change) const {
+  if (change.registrations == nullptr) return std::nullopt;
   SharedRange range{.address = reinterpret_cast<uint64_t>(change.bytes.data())};
   for (size_t i = 0; i < lanes_.size(); ++i) {
     size_t rail = lanes_[i]->rail();
-    if (rail >= change.registrations.size() || change.registrations[rail] == nullptr) return std::nullopt;
-    range.keys[i] = change.registrations[rail]->remote_key();
+    const VerbsExports::Registrations& made = *change.registrations;
+    if (rail >= made.size() || made[rail] == nullptr) return std::nullopt;
+    range.keys[i] = made[rail]->remote_key();
   }
   return range;
 }
@@ -134,12 +137,14 @@ bool VerbsLink::has_pending() const {
     bool is_failing = !lane->is_in_use() && lane->state() != VerbsLane::State::kOver;
     return is_failing || lane->sender().has_unfinished();
   });
-  return lanes_have || side_->has_unsent() || !news_.empty();
+  return lanes_have || !owed_.empty() || side_->has_unsent() || !news_.empty();
 }
 
-uint64_t VerbsLink::puts_completed() const {
+// What was copied once may have to be sent once more, from the copy.
+uint64_t VerbsLink::puts_completed_now() const {
   uint64_t oldest = puts_ + 1;
   for (const VerbsLane* lane : lanes_) oldest = std::min(oldest, lane->sender().oldest_put());
+  for (const Owed& owed : owed_) oldest = owed.put != 0 ? std::min(oldest, owed.put) : oldest;
   return oldest - 1;
 }
 
@@ -156,7 +161,7 @@ Status VerbsLink::poll(uint64_t* puts_completed) {
   for (VerbsLane* lane : lanes_) {
     if (status.ok() && lane->is_in_use()) status = lane->sender().advance();
   }
-  *puts_completed = this->puts_completed();
+  *puts_completed = completed_ = std::max(completed_, puts_completed_now());
   if (moved) look_aside_ = false;  // this is what has ended the sleep; what else has, ends the next one too
   if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || lost_all_ || side_->has_unsent())) {
     status = look_for_the_end(moved);
@@ -189,7 +194,7 @@ Status VerbsLink::take_side(bool* moved) {
 }
 
 Result<bool> VerbsLink::is_clear() {
-  bool is_whole = std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
+  bool is_whole = owed_.empty() && std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
     return lane->is_in_use() || lane->state() == VerbsLane::State::kOver;
   });
   if (!is_whole && !lost_all_) [[unlikely]] {

@@ -118,7 +118,7 @@ class VerbsLink final : public Link {
   void gather_news();
   void take_news();
   Status take_side(bool* moved);
-  uint64_t puts_completed() const;
+  uint64_t puts_completed_now() const;
   Status look_for_the_end(bool moved);
   void finish();
 
@@ -140,6 +140,7 @@ class VerbsLink final : public Link {
   std::optional<VerbsExports::Source> source_; // that the last put came from
   uint64_t number_ = 0;                        // of the last message that has one
   uint64_t puts_ = 0;                          // taken
+  uint64_t completed_ = 0;                     // of them
   std::deque<Owed> owed_;                      // of lanes that have failed
   uint32_t polls_ = 0;
   bool armed_ = false;

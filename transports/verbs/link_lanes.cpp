@@ -87,40 +87,33 @@ Result<bool> VerbsLink::advance_losses() {
       moved = true;
     }
     if (lane.state() == VerbsLane::State::kTold && lane.peer_received) {
-      auto owed = TUTTI_TRY(lane.sender().owed(*lane.peer_received));
-      // Before what another lane owes: this one may have had the first part of it.
-      owed_.insert(owed_.begin(), owed.begin(), owed.end());
-      lane.set_state(VerbsLane::State::kMoved);
+      auto owed = TUTTI_TRY(lane.sender().take_owed(*lane.peer_received));
+      owed_.insert(owed_.end(), owed.begin(), owed.end());
+      lane.set_state(VerbsLane::State::kOver);
       moved = true;
     }
   }
   return TUTTI_TRY(send_owed()) || moved;
 }
 
-// All over one lane, so that what is written arrives before the message behind it.
 Result<bool> VerbsLink::send_owed() {
   bool moved = false;
   for (; !owed_.empty(); owed_.pop_front()) {
-    auto left = std::find_if(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) { return each->is_in_use(); });
-    if (left == lanes_.end() || !(*left)->sender().may_send()) return moved;
+    VerbsLane* lane = lane_for({});
+    if (lane == nullptr) return moved;
     const Owed& next = owed_.front();
-    VerbsSender& sender = (*left)->sender();
-    moved = true;
-    if (next.is_message) {
-      TUTTI_TRY(sender.signal(next.head, next.line, next.bytes));
-    } else if (auto to = remote_.find(next.head.payload_memory); to != remote_.end()) {  // else nobody wants it now
-      TUTTI_TRY(sender.write(place_on(**left, to->second.range, next.head.payload_offset), next.head, next.bytes));
+    auto to = remote_.find(next.head.payload_memory);
+    bool is_put = next.put != 0 && to != remote_.end();  // else it was taken back, and nobody wants it any more
+    PutResult sent;
+    if (is_put) {
+      RemoteRange place = place_on(*lane, to->second.range, next.head.payload_offset);
+      auto registration = registration_of(*lane, next.payload);
+      sent = TUTTI_TRY(lane->sender().put(place, next.payload, registration, next.head, next.line, next.put));
+    } else {
+      auto in_message = next.payload.first(next.head.payload_bytes);
+      sent = TUTTI_TRY(lane->sender().signal(next.head, next.line, in_message));
     }
-  }
-  for (VerbsLane* lane : lanes_) {
-    if (lane->state() != VerbsLane::State::kMoved) continue;
-    // What the last write copies from is a lane's that has failed, until it is in the blocks of the other one.
-    bool is_copied = std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) {
-      return !each->is_in_use() || !each->sender().is_copying();
-    });
-    if (!is_copied) return moved;
-    lane->sender().settle();
-    lane->set_state(VerbsLane::State::kOver);
+    if (sent == PutResult::kFull) return moved;
     moved = true;
   }
   return moved;

@@ -27,35 +27,42 @@ Result<PutResult> VerbsSender::put(const RemoteRange& to, std::span<const std::b
     return PutResult::kDone;
   }
   head.payload_bytes = 0;
-  bool is_readable = (registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages;
-  if (is_readable) {
-    TUTTI_TRY(put_in_place(to, from, {.put = number, .registration = registration, .stage = stage}, head, line));
+  if ((registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages) {
+    TUTTI_TRY(post_put(to, from, stage < kStages ? memory_.key() : registration->local_key(), head, line, number));
+    keep({.put = number, .request = posted_, .registration = registration, .stage = stage});
     return PutResult::kDone;
   }
-  put_ = {.active = true, .to = to, .left = from, .head = head, .line = line, .place = head, .number = number};
+  if (from.size() <= kBlockBytes) {
+    if (!block_is_free()) return PutResult::kFull;
+    uint64_t block = blocks_used_ % kBlocks;
+    TUTTI_TRY(post_put(to, to_block(from), memory_.key(), head, line, number));
+    block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
+    return PutResult::kDone;
+  }
+  put_ = {.active = true, .to = to, .from = from, .left = from, .head = head, .line = line, .number = number};
   TUTTI_TRY(push());
   return PutResult::kDone;
 }
 
-Status VerbsSender::write(const RemoteRange& to, const MessageHead& place, std::span<const std::byte> from) {
-  TUTTI_CHECK(may_send());
-  put_ = {.active = true, .has_message = false, .to = to, .left = from, .head = {}, .line = {}, .place = place};
-  return push();
-}
-
-// One doorbell for the payload and the message behind it.
-Status VerbsSender::put_in_place(const RemoteRange& to, std::span<const std::byte> from, Leaving leaving,
-                                 const MessageHead& head, const Line& line) {
+// One doorbell for both.
+Status VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key,
+                             const MessageHead& head, const Line& line, uint64_t number) {
   Request write, message;
-  fill_write(write, to, head, from, leaving.stage < kStages ? memory_.key() : leaving.registration->local_key());
+  fill_write(write, to, from, key);
   fill_message(message, head, &line, {});
   ask_for(message);
-  leaving.request = posted_;
+  Posted& posted = posted_ones_[posted_ % kSends];
+  posted.payload = from;
+  posted.put = number;
   write.work.next = &message.work;
-  TUTTI_TRY(queue_.post(write.work));
-  if (leaving.registration != nullptr) ++in_callers_memory_;
+  return queue_.post(write.work);
+}
+
+void VerbsSender::keep(Leaving leaving) {
+  if (leaving.stage == kStages) ++in_callers_memory_;
+  bool is_last = left_ == begun_ || leaving_[(begun_ - 1) % kSends].put < leaving.put;
+  is_in_order_ = left_ == begun_ || (is_in_order_ && is_last);
   leaving_[begun_++ % kSends] = std::move(leaving);
-  return {};
 }
 
 std::byte* VerbsSender::stage(size_t size_bytes) {
@@ -71,14 +78,16 @@ void VerbsSender::on_completed(uint64_t request) {
   for (; left_ < begun_ && leaving_[left_ % kSends].request <= completed_; ++left_) {
     Leaving& gone = leaving_[left_ % kSends];
     if (gone.stage < kStages) stage_is_lent_[gone.stage] = false;
-    if (gone.registration != nullptr) --in_callers_memory_;
+    else --in_callers_memory_;
     gone.registration.reset();
   }
 }
 
 uint64_t VerbsSender::oldest_put() const {
-  if (left_ < begun_) return leaving_[left_ % kSends].put;
-  return put_.active && put_.has_message ? put_.number : UINT64_MAX;
+  uint64_t oldest = put_.active ? put_.number : UINT64_MAX;
+  if (left_ < begun_) oldest = std::min(oldest, leaving_[left_ % kSends].put);
+  for (uint64_t i = left_ + 1; !is_in_order_ && i < begun_; ++i) oldest = std::min(oldest, leaving_[i % kSends].put);
+  return oldest;
 }
 
 Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload) {
@@ -89,7 +98,7 @@ Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line,
 
 Status VerbsSender::probe(std::span<const std::byte> pattern) {
   Request write, message;
-  fill_write(write, peer_probe_, {}, to_block(pattern), memory_.key());
+  fill_write(write, peer_probe_, to_block(pattern), memory_.key());
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
   ask_for(message);
   write.work.next = &message.work;
@@ -99,7 +108,7 @@ Status VerbsSender::probe(std::span<const std::byte> pattern) {
 Status VerbsSender::advance() {
   if (put_.active) TUTTI_TRY(push());
   bool owes = reposted_ - told_ >= kReceives / 2;
-  uint32_t least = put_.active && put_.has_message ? 2 : 1;  // the message behind a payload has its credit already
+  uint32_t least = put_.active ? 2 : 1;  // the message behind a payload has its credit already
   if (owes && has_room(1) && credits() >= least) {
     return post_message({.kind = MessageHead::Kind::kCredit}, nullptr, {});
   }
@@ -116,24 +125,21 @@ void VerbsSender::on_message(const MessageHead& head) {
 Status VerbsSender::push() {
   while (has_room(2) && block_is_free()) {
     bool is_last = put_.left.size() <= kBlockBytes;
-    if (is_last && put_.has_message && credits() == 0) return {};
+    if (is_last && credits() == 0) return {};
     auto piece = put_.left.first(std::min(put_.left.size(), kBlockBytes));
-    Request write, message;
-    fill_write(write, put_.to, put_.place, to_block(piece), memory_.key());
-    if (is_last && put_.has_message) {
-      fill_message(message, put_.head, &put_.line, {});
-      write.work.next = &message.work;  // one doorbell for both
-      ask_for(message);
-    } else if (blocks_used_ % kBlocksAtOnce == 0) {
-      ask_for(write);
+    if (is_last) {
+      TUTTI_TRY(post_put(put_.to, to_block(piece), memory_.key(), put_.head, put_.line, put_.number));
+      posted_ones_[posted_ % kSends].payload = put_.from;
+      keep({.put = put_.number, .request = posted_});
+      put_.active = false;
+      return {};
     }
+    Request write;
+    fill_write(write, put_.to, to_block(piece), memory_.key());
+    if (blocks_used_ % kBlocksAtOnce == 0) ask_for(write);
     TUTTI_TRY(queue_.post(write.work));
     put_.left = put_.left.subspan(piece.size());
     put_.to.address += piece.size();
-    put_.place.payload_offset += piece.size();
-    if (!is_last) continue;
-    put_.active = false;
-    return {};
   }
   return {};
 }
@@ -145,8 +151,7 @@ std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from
   return {block, from.size()};
 }
 
-void VerbsSender::fill_write(Request& request, const RemoteRange& to, const MessageHead& place,
-                             std::span<const std::byte> from, uint32_t key) {
+void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key) {
   request.memory = {.addr = reinterpret_cast<uint64_t>(from.data()),
                     .length = static_cast<uint32_t>(from.size()),
                     .lkey = key};
@@ -156,7 +161,7 @@ void VerbsSender::fill_write(Request& request, const RemoteRange& to, const Mess
   request.work.opcode = IBV_WR_RDMA_WRITE;
   request.work.wr.rdma.remote_addr = to.address;
   request.work.wr.rdma.rkey = to.key;
-  posted_ones_[posted_ % kSends] = {.memory = place.payload_memory, .offset = place.payload_offset, .bytes = from};
+  posted_ones_[posted_ % kSends] = {.bytes = from};
   queued_bytes_ += from.size();
   ++unsignalled_;
 }
@@ -181,7 +186,7 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_SEND;
-  posted_ones_[posted_ % kSends] = {.message = messages_, .bytes = {slot, size}};
+  posted_ones_[posted_ % kSends] = {.bytes = {slot, size}, .message = messages_};
   queued_bytes_ += size;
   if (++unsignalled_ >= kSignalEvery) ask_for(request);
   if (size <= queue_.inline_bytes()) request.work.send_flags |= IBV_SEND_INLINE;
@@ -211,44 +216,28 @@ Status VerbsSender::ask_for_all() {
   return queue_.post(nothing.work);
 }
 
-Owed VerbsSender::owed_message(const Posted& posted) const {
-  Owed message{.is_message = true};
-  std::memcpy(&message.head, posted.bytes.data(), sizeof message.head);
-  if (posted.bytes.size() < sizeof message.head + sizeof(Line)) return message;
-  std::memcpy(message.line.words, posted.bytes.data() + sizeof message.head, sizeof message.line.words);
-  message.bytes = posted.bytes.subspan(sizeof message.head + sizeof(Line));
-  return message;
+Owed VerbsSender::owed_of(const Posted& posted) {
+  Owed owed{.head = {}, .line = {}, .payload = posted.payload, .put = posted.put};
+  std::memcpy(&owed.head, posted.bytes.data(), sizeof owed.head);
+  auto rest = posted.bytes.subspan(sizeof owed.head);
+  if (rest.size() < sizeof owed.line.words) return owed;
+  std::memcpy(owed.line.words, rest.data(), sizeof owed.line.words);
+  if (owed.payload.empty()) owed.payload = rest.subspan(sizeof owed.line.words);
+  return owed;
 }
 
-Result<std::vector<Owed>> VerbsSender::owed(uint64_t received) const {
-  if (received > messages_) return error(Code::kRemote, "the peer has {} messages of {}", received, messages_);
-  uint64_t first = completed_ + 1;
-  for (uint64_t i = first; i <= posted_; ++i) {
-    uint64_t message = posted_ones_[i % kSends].message;
-    if (message != 0 && message <= received) first = i + 1;
-  }
-  std::vector<Owed> all;
-  auto add_write = [&](uint32_t memory, uint64_t offset, std::span<const std::byte> bytes) {
-    if (memory == 0) return;  // the probe
-    all.push_back({.head = {.payload_memory = memory, .payload_offset = offset}, .line = {}, .bytes = bytes});
-  };
-  for (uint64_t i = first; i <= posted_; ++i) {
+Result<std::vector<Owed>> VerbsSender::take_owed(uint64_t received) {
+  if (received > messages_) return error(Code::kRemote, "the peer has received {} messages of {}", received, messages_);
+  std::vector<Owed> owed;
+  for (uint64_t i = completed_ + 1; i <= posted_; ++i) {
     const Posted& each = posted_ones_[i % kSends];
-    if (each.message == 0) {
-      add_write(each.memory, each.offset, each.bytes);
-    } else if (Owed message = owed_message(each); message.head.number != 0) {
-      all.push_back(message);
-    }
+    if (each.message <= received) continue;
+    if (Owed message = owed_of(each); message.head.number != 0) owed.push_back(message);
   }
-  if (!put_.active) return all;
-  add_write(put_.place.payload_memory, put_.place.payload_offset, put_.left);
-  if (put_.has_message) all.push_back({.is_message = true, .head = put_.head, .line = put_.line, .bytes = {}});
-  return all;
-}
-
-void VerbsSender::settle() {
+  if (put_.active) owed.push_back({.head = put_.head, .line = put_.line, .payload = put_.from, .put = put_.number});
   put_.active = false;
   on_completed(posted_);
+  return owed;
 }
 
 }  // namespace tutti

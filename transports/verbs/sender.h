@@ -17,13 +17,12 @@
 
 namespace tutti {
 
-// What a lane has taken and its peer has not received: a message, or what was to be written before the next one. The
-// bytes stay where they are until the lane's sender is settled.
+// A message that a lane has taken and its peer has not received.
 struct Owed {
-  bool is_message = false;
-  MessageHead head;                 // of a message; of a write its place: payload_memory and payload_offset
+  MessageHead head;
   Line line;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> payload;  // in the message or before it; lies there as long as the lane, or until the put
+  uint64_t put = 0;                    // of this number has completed
 };
 
 class VerbsSender {
@@ -45,8 +44,6 @@ class VerbsSender {
                         uint64_t number);
   // With a payload of head.payload_bytes in the message.
   Result<PutResult> signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload = {});
-  // Copies `from` to the peer's memory, without a message: only when may_send().
-  Status write(const RemoteRange& to, const MessageHead& place, std::span<const std::byte> from);
   // Writes `pattern` to the peer's probe, then says so.
   Status probe(std::span<const std::byte> pattern);
 
@@ -61,41 +58,39 @@ class VerbsSender {
   // Asks for the completion of all that was posted.
   Status ask_for_all();
 
-  // The number of the first put whose payload has neither been copied nor left; UINT64_MAX if there is none.
+  // The least number of a put whose payload is still needed where it is: until it has been copied to one block, or the
+  // peer's device has confirmed it. UINT64_MAX if there is none.
   uint64_t oldest_put() const;
-  // Whether a payload waits for a block, or the device may still read memory of the caller.
-  bool has_unfinished() const { return is_copying() || in_callers_memory_ > 0; }
-  bool is_copying() const { return put_.active; }
+  // Whether a payload waits for a block, or memory of the caller is needed.
+  bool has_unfinished() const { return put_.active || in_callers_memory_ > 0; }
   bool all_completed() const { return completed_ == posted_; }
 
-  // The queue pair has failed, and the peer has received so many messages over it: what it has not, in order. Errors:
-  // that cannot be.
-  Result<std::vector<Owed>> owed(uint64_t received) const;
-  // All of that has been sent another way.
-  void settle();
+  // The queue pair has failed, and the peer has received so many messages over it: what it has not. From here on
+  // nothing is under way. Errors: that cannot be.
+  Result<std::vector<Owed>> take_owed(uint64_t received);
 
  private:
   // Requests whose completion nobody waits for ask for one now and then, so that the queue's room comes back.
   static constexpr uint32_t kSignalEvery = 16;   // where only messages without a payload of their own go
   static constexpr uint32_t kBlocksAtOnce = 4;   // blocks become free together
 
-  // The payload that is on its way through the blocks, and the message that follows it, if one does.
+  // The payload that is on its way through the blocks, and the message that follows it.
   struct Put {
     bool active = false;
-    bool has_message = true;
     RemoteRange to;
+    std::span<const std::byte> from;
     std::span<const std::byte> left;
     MessageHead head;
     Line line;
-    MessageHead place;                                  // of what is left: payload_memory and payload_offset
     uint64_t number = 0;
   };
-  // A put whose payload the device reads where it is.
+  // A put whose payload is needed where it is: the device reads it there, or it does not fit into one block, and would
+  // be needed again if the queue pair failed.
   struct Leaving {
     uint64_t put = 0;
-    uint64_t request = 0;                               // whose completion tells so: of the message behind it
-    std::shared_ptr<const Registration> registration;   // or
-    uint32_t stage = kStages;                           // which was its place
+    uint64_t request = 0;                               // whose completion ends that: of the message behind it
+    std::shared_ptr<const Registration> registration;
+    uint32_t stage = kStages;                           // which is its place; else it is the caller's
   };
   // A work request and the memory that it points to.
   struct Request {
@@ -104,28 +99,29 @@ class VerbsSender {
   };
   // One that was posted.
   struct Posted {
+    std::span<const std::byte> bytes;
     uint64_t message = 0;                               // its number among the lane's messages; 0: a write
-    uint32_t memory = 0;                                // of a write: the peer's, 0 of the probe
-    uint64_t offset = 0;
-    std::span<const std::byte> bytes;                   // of a message: all of it, in its slot
+    std::span<const std::byte> payload;                 // that was written before it
+    uint64_t put = 0;
   };
 
   uint32_t credits() const { return peer_receives_ - static_cast<uint32_t>(messages_ - peer_reposted_); }
   bool has_room(uint32_t requests) const { return posted_ - completed_ + requests <= kSends; }
-  Status put_in_place(const RemoteRange& to, std::span<const std::byte> from, Leaving leaving, const MessageHead& head,
-                      const Line& line);
+  // The payload, where its device reads it by `key`, and the message behind it, which tells when it has left.
+  Status post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key, const MessageHead& head,
+                  const Line& line, uint64_t number);
+  void keep(Leaving leaving);
   // All of the payload through the blocks, as far as there are any.
   Status push();
   bool block_is_free() const { return block_users_[blocks_used_ % kBlocks] <= completed_; }
   // The copy of `from`, in the next block.
   std::span<const std::byte> to_block(std::span<const std::byte> from);
-  void fill_write(Request& request, const RemoteRange& to, const MessageHead& place, std::span<const std::byte> from,
-                  uint32_t key);
+  void fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key);
   void fill_message(Request& request, MessageHead head, const Line* line, std::span<const std::byte> payload);
   // The completion of the request tells that it and all before it are over.
   void ask_for(Request& request);
   Status post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload);
-  Owed owed_message(const Posted& posted) const;
+  static Owed owed_of(const Posted& posted);
 
   QueuePair& queue_;
   const LinkMemory& memory_;
@@ -146,6 +142,7 @@ class VerbsSender {
   std::array<Leaving, kSends> leaving_;  // each has a request of its own under way, so there is always room
   uint64_t begun_ = 0;           // of them
   uint64_t left_ = 0;
+  bool is_in_order_ = true;      // by their puts
   uint32_t in_callers_memory_ = 0;
   std::array<bool, kStages> stage_is_lent_{};
 };
