@@ -60,7 +60,10 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   }
   auto first = exported_.find(kFirst);
   Status used = first == exported_.end() ? Status() : use_now(first->second);
-  if (!used.ok()) devices_[rail] = nullptr;
+  if (!used.ok()) {
+    devices_[rail] = nullptr;
+    first->second.refused = 0;  // by this device
+  }
   return used;
 }
 
