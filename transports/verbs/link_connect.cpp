@@ -123,10 +123,14 @@ size_t VerbsLink::most_tries() const {
   return std::min(kMostTries, std::max(shared_.rails.size() * peer_ports_, wanted_lanes()));
 }
 
-// Of ports that were named all are used at once, of others two: the second one goes on where the first one fails.
+// Of ports that were named all are used at once, of others two that are alike: a slow one would hold up what goes over
+// the fast one.
 size_t VerbsLink::own_lanes() const {
-  size_t most = shared_.options.device.empty() ? 2 : kMostLanes;
-  return std::min(most, shared_.rails.size());
+  if (!shared_.options.device.empty()) return std::min(kMostLanes, shared_.rails.size());
+  auto is_as_fast = [this](const VerbsRail& rail) {
+    return rail.port.speed_mbps == shared_.rails.front().port.speed_mbps;
+  };
+  return std::count_if(shared_.rails.begin(), shared_.rails.end(), is_as_fast) > 1 ? 2 : 1;
 }
 
 Result<bool> VerbsLink::look_at_queue() {
