@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kGraceMs = 100;  // in which the end of a peer turns out to be the cause of an error
 
+// What decides between lanes. Short messages alone stay on the first one, so that one queue is looked at, not several.
+uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / (32 * 1024); }
+
 }  // namespace
 
 // The one with the least on its way. nullptr: there is no room. What was composed in a lane's memory leaves by it.
@@ -21,7 +24,7 @@ VerbsLane* VerbsLink::lane_for(std::span<const std::byte> from) {
     if (!lane->is_in_use()) continue;
     bool takes = lane->sender().may_send();
     if (lane->memory().stage_at(from.data()) < kStages) return takes ? lane : nullptr;
-    if (takes && (best == nullptr || lane->sender().queued_bytes() < best->sender().queued_bytes())) best = lane;
+    if (takes && (best == nullptr || load_of(*lane) < load_of(*best))) best = lane;
   }
   return best;
 }
@@ -29,8 +32,7 @@ VerbsLane* VerbsLink::lane_for(std::span<const std::byte> from) {
 std::byte* VerbsLink::stage(size_t size_bytes) {
   VerbsLane* best = nullptr;
   for (VerbsLane* lane : lanes_) {
-    bool is_better = best == nullptr || lane->sender().queued_bytes() < best->sender().queued_bytes();
-    if (lane->is_in_use() && is_better) best = lane;
+    if (lane->is_in_use() && (best == nullptr || load_of(*lane) < load_of(*best))) best = lane;
   }
   return best == nullptr ? nullptr : best->sender().stage(size_bytes);
 }
