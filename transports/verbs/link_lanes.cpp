@@ -61,11 +61,7 @@ void VerbsLink::lose(VerbsLane& lane) {
   lane.shut();
   last_lost_ = &lane;
   bool any_left = std::any_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* each) { return each->is_in_use(); });
-  if (any_left) {
-    log_warn("rank {} is reached over one queue pair less: {}", peer(), lane.broken()->what);
-  } else if (!lost_all_) {
-    lost_all_ = Deadline::after_ms(kGraceMs);
-  }
+  if (!any_left && !lost_all_) lost_all_ = Deadline::after_ms(kGraceMs);
 }
 
 Status VerbsLink::take_lost(const SideLost& lost) {
@@ -92,6 +88,8 @@ Result<bool> VerbsLink::advance_losses() {
       auto owed = TUTTI_TRY(lane.sender().take_owed(*lane.peer_received));
       owed_.insert(owed_.end(), owed.begin(), owed.end());
       lane.set_state(VerbsLane::State::kOver);
+      // Only now, since a peer that has died is another matter.
+      log_warn("rank {} is reached over one queue pair less: {}", peer(), lane.broken()->what);
       moved = true;
     }
   }
