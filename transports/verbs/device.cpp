@@ -1,5 +1,7 @@
 #include "transports/verbs/device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -83,9 +85,12 @@ std::string registration_hint(int problem) {
   return "; is the limit of locked memory (ulimit -l) too low?";
 }
 
-}  // namespace
+// Where the kernel has none, the library would find none either; loading it and what it loads takes time and memory.
+bool may_have_devices(const VerbsOptions& options) {
+  return options.library != VerbsOptions().library || ::access("/sys/class/infiniband_verbs", F_OK) == 0;
+}
 
-Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options, int rank) {
+Result<std::vector<PortFacts>> all_ports(const VerbsOptions& options) {
   VerbsLibrary library = TUTTI_TRY(VerbsLibrary::open(options.library));
   DeviceList list(library);
   std::vector<PortFacts> ports;
@@ -97,6 +102,14 @@ Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options, in
     }
     for (PortFacts& port : ports_of(library, each, device.get())) ports.push_back(std::move(port));
   }
+  return ports;
+}
+
+}  // namespace
+
+Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options, int rank) {
+  std::vector<PortFacts> ports;
+  if (may_have_devices(options)) ports = TUTTI_TRY(all_ports(options));
   std::vector<PortFacts> chosen;
   for (size_t i : TUTTI_TRY(choose_ports(ports, options.device, rank))) chosen.push_back(ports[i]);
   return chosen;
