@@ -195,6 +195,10 @@ class Transport {
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
   // them, in place of what was used longest ago, but for the memory of the use() before.
   virtual void use(const LocalMemory* /*memory*/) {}
+  // Between the two a peer may put into that memory at any time, and use() of other memory does not take its place.
+  // Counted.
+  virtual void hold(const LocalMemory* /*memory*/) {}
+  virtual void let_go(const LocalMemory* /*memory*/) {}
 
   virtual std::unique_ptr<Link> open(int peer) = 0;
 };

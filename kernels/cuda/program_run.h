@@ -51,6 +51,9 @@ class ProgramRun {
   }
 
   TUTTI_HOST_DEVICE void run() {
+    // The buffers may be their callers' again.
+    const bool is_cancelled = env_.thread() == 0 && env_.is_cancelled(args_.cancelled);
+    if (env_.sync_or(is_cancelled, Barrier::kReady)) return;
     uint64_t* counters = nullptr;
     if (owned_ != kNobody) {
       counters = reinterpret_cast<uint64_t*>(own_arena() + args_.arena.counters(owned_, channel_));

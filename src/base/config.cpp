@@ -89,8 +89,8 @@ constexpr std::array kOptions = {
     Option{{"cuda_driver", "", "name or path of the CUDA driver's library"}, &Config::cuda_driver},
     Option{{"cuda_module", "", "path of libtutti_cuda.so; empty: beside libtutti.so"}, &Config::cuda_module},
     Option{{"ib_device", "",
-            "RDMA devices to use, each with a port if wanted: mlx5_0,mlx5_1:2; empty: the fastest ports, of several "
-            "alike another one for each rank"},
+            "RDMA devices to use, each with a port if wanted: mlx5_0,mlx5_1:2; up to four carry data at once, one that "
+            "is named twice with two queue pairs; empty: the fastest, of several alike two, others for each rank"},
            &Config::ib_device},
     Option{{"ib_gid_index", "",
             "place of the RDMA port's GID to use; automatic: one of a type that the peer has too, RoCE v2 with IPv4 "

@@ -19,7 +19,7 @@ Status Communicator::run(const CallArguments& arguments) {
   bool is_direct = is_point_to_point(arguments.collective);
   TUTTI_TRY(await_streams(sequence_of(arguments.collective)));
   // There, telling of the call may wait for others, which may wait for who has the turn.
-  if (one_gpu_ && !is_direct) return run_beside_driver(arguments);
+  if (gpu_calls_ && !is_direct) return run_beside_driver(arguments);
   Driver driver(*this);
   if (!driver) return run_beside_driver(arguments);
   if (is_direct) return run_direct(arguments);
@@ -90,8 +90,8 @@ Status Communicator::start(tutti_request& request) {
 }
 
 Status Communicator::announce(const tutti_request& request) {
-  if (one_gpu_ == nullptr || is_point_to_point(request.arguments.collective)) return {};
-  Status said = one_gpu_->announce(request);
+  if (gpu_calls_ == nullptr || is_point_to_point(request.arguments.collective)) return {};
+  Status said = gpu_calls_->announce(request);
   if (!said.ok()) break_down(said);
   return said;
 }

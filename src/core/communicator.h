@@ -16,7 +16,7 @@
 #include "core/call_record.h"
 #include "base/failure.h"
 #include "core/links.h"
-#include "core/one_gpu.h"
+#include "core/gpu_calls.h"
 #include "core/own_ops.h"
 #include "core/point_to_point.h"
 #include "core/prepared.h"
@@ -86,8 +86,8 @@ class Communicator {
   Result<StreamCalls::HostParts> run_on_streams(std::vector<StreamCalls::Call> calls) {
     return context_->stream_calls.enqueue(std::move(calls));
   }
-  // Null unless all ranks use one GPU.
-  OneGpu* one_gpu() { return one_gpu_.get(); }
+  // Null unless the ranks' GPUs do calls among themselves.
+  GpuCalls* gpu_calls() { return gpu_calls_.get(); }
   // Lets the engine, or a thread that waits already, make progress on what was started. Any thread.
   void progress_alone();
   // Blocks until `request` is done. Several threads may wait, each for a request of its own.
@@ -144,7 +144,7 @@ class Communicator {
   // Gives what all ranks plan with besides the topology.
   Result<Tuning> agree_on_planning(Deadline deadline);
   std::string find_gpu();
-  Status meet_on_gpu(Deadline deadline);
+  Status meet_on_gpus(Tuning tuning, Deadline deadline);
   Status start_control();
 
   // A caller's turn. At its end it rings the engine if that has gone to sleep without the turn.
@@ -181,7 +181,7 @@ class Communicator {
   template <typename T>
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
-  // Tells the other ranks of the GPU, if there is one.
+  // Tells the ranks whose GPUs do calls with this one's, if there are any.
   Status announce(const tutti_request& request);
   // On streams, which have not reached them.
   int unreached() const {
@@ -295,8 +295,9 @@ class Communicator {
   std::set<std::string> transports_;       // every text that transports() gave
   Failure failure_;
   std::unique_ptr<ControlPlane> control_;
-  std::optional<DeviceModule::Gpu> gpu_;  // that all ranks use
-  std::unique_ptr<OneGpu> one_gpu_;
+  std::optional<DeviceModule::Gpu> gpu_;  // of this rank, where GPUs can do calls among themselves
+  std::vector<std::string> gpus_;         // then those of all ranks, by UUID
+  std::unique_ptr<GpuCalls> gpu_calls_;
   std::unique_ptr<Links> links_;
   std::unique_ptr<PlanCache> plans_;
   WaitPolicy wait_policy_;

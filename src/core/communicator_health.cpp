@@ -39,7 +39,7 @@ void Communicator::fail(Status status, bool tell_others) noexcept {
     log_info("the communicator failed: {}", status.message());
     if (tell_others && control_) control_->abort(as_told_to_others(status));
     if (links_) links_->abort();
-    if (one_gpu_) one_gpu_->cancel();
+    if (gpu_calls_) gpu_calls_->cancel();
     context_->engine->ring();
     std::lock_guard lock(answers_mutex_);  // so that nobody is between looking and waiting
     answered_.notify_all();

@@ -44,16 +44,28 @@ uint64_t id_from(std::span<const std::byte> token) {
   return id;
 }
 
-// And can open each other's files there.
-bool are_on_one_gpu(const std::vector<Facts>& facts) {
-  if (facts.size() < 2 || facts.size() > cuda::kMostSources) return false;
-  const Facts& first = facts.front();
-  return std::all_of(facts.begin(), facts.end(), [&](const Facts& each) {
+bool are_alike(const std::vector<std::string>& texts) {
+  return std::all_of(texts.begin(), texts.end(), [&](const std::string& each) { return each == texts.front(); });
+}
+bool all_differ(const std::vector<std::string>& texts) {
+  return std::set(texts.begin(), texts.end()).size() == texts.size();
+}
+
+// Of all ranks, if their GPUs can do calls among themselves: all use the same one, or each another one of the host; and
+// they can open each other's files there. Else none.
+std::vector<std::string> gpus_of(const std::vector<Facts>& facts) {
+  const HostIdentity& first = facts.front().rank.inventory.identity;
+  std::vector<std::string> gpus;
+  for (const Facts& each : facts) {
     const HostIdentity& identity = each.rank.inventory.identity;
-    const HostIdentity& its = first.rank.inventory.identity;
-    return !each.gpu.empty() && each.gpu == first.gpu && identity.boot_id == its.boot_id &&
-           identity.pid_namespace == its.pid_namespace && identity.user_namespace == its.user_namespace;
-  });
+    bool is_near = identity.boot_id == first.boot_id && identity.pid_namespace == first.pid_namespace &&
+                   identity.user_namespace == first.user_namespace;
+    if (each.gpu.empty() || !is_near) return {};
+    gpus.push_back(each.gpu);
+  }
+  bool are_few = are_alike(gpus) ? gpus.size() <= cuda::kMostSources
+                                 : all_differ(gpus) && gpus.size() <= cuda::kMostGpus;
+  return gpus.size() >= 2 && are_few ? gpus : std::vector<std::string>();
 }
 
 }  // namespace
@@ -72,11 +84,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Proce
 
 Communicator::~Communicator() {
   if (own_stream_entry_) own_stream_entry_->close();  // finalize() has, unless it was never called
-  if (one_gpu_) one_gpu_->stop();
+  if (gpu_calls_) gpu_calls_->stop();
   context_->engine->remove(this);
   context_->memory.remove_listener(this);
   control_.reset();  // no events from here on
-  one_gpu_.reset();
+  gpu_calls_.reset();
 }
 
 Status Communicator::join(const JoinInfo& info, Deadline deadline) {
@@ -111,11 +123,11 @@ Status Communicator::join(const JoinInfo& info, Deadline deadline) {
   if (!thread_cpus.empty()) context_->engine->use_cpus(thread_cpus);
   run_.share_with(workers - 1, worker_policy_for(topology_, rank_, workers, config_),
                   thread_cpus.empty() ? topology_.ranks[rank_].cpus : thread_cpus);
-  plans_ = std::make_unique<PlanCache>(topology_, rank_, std::move(tuning), links_->layout());
+  plans_ = std::make_unique<PlanCache>(topology_, rank_, tuning, links_->layout());
   if (plan) TUTTI_TRY(plans_->use(std::move(*plan)));
   make_direct();
   context_->memory.add_listener(this, [this](const MemoryRegion& region) { forget(region.key); });
-  TUTTI_TRY(meet_on_gpu(deadline));
+  TUTTI_TRY(meet_on_gpus(std::move(tuning), deadline));
   return start_control();
 }
 
@@ -137,7 +149,12 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   auto facts = TUTTI_TRY(decode_all(bytes));
   std::vector<RankFacts> ranks;
   for (const Facts& one : facts) ranks.push_back(one.rank);
-  if (!are_on_one_gpu(facts)) gpu_.reset();
+  gpus_ = gpus_of(facts);
+  if (gpu_ && gpus_.empty() && nranks_ > 1) {
+    log_info("calls on this rank's GPU go through the host: the ranks are not all on one GPU of a host, nor each on "
+             "another one of it");
+  }
+  if (gpus_.empty()) gpu_.reset();
   topology_ = TUTTI_TRY(merge(ranks, config_.transport));
   links_->learn(std::move(facts), topology_);
   return {};
@@ -154,10 +171,20 @@ std::string Communicator::find_gpu() {
   return fmt::format("{:02x}", fmt::join(gpu_->id, ""));
 }
 
-Status Communicator::meet_on_gpu(Deadline deadline) {
+Status Communicator::meet_on_gpus(Tuning tuning, Deadline deadline) {
   if (!gpu_) return {};
+  GpuCalls::Basis basis;
+  if (!are_alike(gpus_)) {
+    if (!config_.transport.empty() || !config_.plan_file.empty()) {
+      log_info("calls between the ranks' GPUs go through the host, since {} says how ranks exchange data",
+               config_.transport.empty() ? "TUTTI_PLAN_FILE" : "TUTTI_TRANSPORT");
+      return {};
+    }
+    basis = GpuPrograms::Basis{on_gpus(topology_, gpus_), std::move(tuning)};
+  }
   DeviceModule& module = *context_->stream_calls.devices().if_used();
-  one_gpu_ = TUTTI_TRY(OneGpu::meet(*this, *control_, module, *gpu_, config_.timeout_ms, deadline));
+  gpu_calls_ = TUTTI_TRY(
+      GpuCalls::meet(*this, *control_, module, *gpu_, std::move(basis), config_.timeout_ms, deadline));
   return {};
 }
 

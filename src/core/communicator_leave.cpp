@@ -37,8 +37,12 @@ Status Communicator::finalize() {
   context_->engine->remove(this);
   if (control_ == nullptr) return failure_.status();
   if (failure_.happened()) deadline.reset();
+  // Memory of GPUs goes when no other rank has it open.
+  bool has_memory = gpu_calls_ != nullptr && !failure_.happened() && gpu_calls_->are_done();
+  if (has_memory) gpu_calls_->close_memory();
   Status met = control_->leave(deadline, Deadline::after_ms(deadline ? config_.bootstrap_timeout_ms : kFailedLeaveMs));
   if (!met.ok()) log_warn("{} within {} ms; leaving", met.message(), config_.timeout_ms);
+  if (has_memory && met.ok() && !failure_.happened()) gpu_calls_->free_memory();
   return failure_.status();
 }
 

@@ -77,14 +77,13 @@ void Communicator::post(tutti_request& request) {
 
 // Streams may know of a failure before the rank that has failed can say so.
 Status Communicator::status() const {
-  if (failure_.happened() || one_gpu_ == nullptr || !one_gpu_->is_cancelled()) return failure_.status();
-  return error(Code::kRemote,
-               "another rank on this GPU has failed, or has left with calls under way; its error says why");
+  if (failure_.happened() || gpu_calls_ == nullptr) return failure_.status();
+  return gpu_calls_->status();
 }
 
 Status Communicator::await_streams(Sequence sequence) {
-  if (one_gpu_ && sequence == Sequence::kCollectives) {
-    Status decided = one_gpu_->await_decided();
+  if (gpu_calls_ && sequence == Sequence::kCollectives) {
+    Status decided = gpu_calls_->await_decided();
     if (!decided.ok()) fail(decided, true);
     TUTTI_TRY(decided);
   }
@@ -114,8 +113,8 @@ Status Communicator::await_streams(Sequence sequence) {
 // What a stream reaches from here on is complete at once; what it has reached runs to its end.
 void Communicator::close_streams() {
   if (own_stream_entry_ == nullptr) return;
-  auto progress = [this] { return std::pair(unreached(), one_gpu_ ? one_gpu_->done() : 0); };
-  auto are_done = [this] { return unreached() == 0 && (one_gpu_ == nullptr || one_gpu_->are_done()); };
+  auto progress = [this] { return std::pair(unreached(), gpu_calls_ ? gpu_calls_->done() : 0); };
+  auto are_done = [this] { return unreached() == 0 && (gpu_calls_ == nullptr || gpu_calls_->are_done()); };
   auto before = progress();
   Deadline deadline = Deadline::after_ms(config_.timeout_ms);
   Waiter waiter(wait_policy_);

@@ -32,11 +32,25 @@ Status options_text(char** text) {
   return give_text(lines, text);
 }
 
-// If the buffers are on the GPU that all ranks use.
-bool takes_one_launch(Communicator& communicator, const CallArguments& arguments, tutti_stream_t stream) {
+// If the buffers are on GPUs that do calls among themselves. False: such a call goes another way.
+Result<bool> fill_for_gpus(tutti_plan_info_t& info, Communicator& communicator, const CallArguments& arguments,
+                           tutti_stream_t stream) {
   tutti_request request;
   request.arguments = arguments;
-  return stream != nullptr && communicator.one_gpu() != nullptr && can_be_fused(request);
+  GpuCalls* gpus = communicator.gpu_calls();
+  if (stream == nullptr || gpus == nullptr || !may_stay_on_gpus(request)) return false;
+  info.transport = "gpu";
+  if (gpus->programs() == nullptr) {
+    info.algorithm = info.candidates = "fused";
+    info.channels = 1;
+    return true;
+  }
+  const GpuPrograms::Planned* planned = TUTTI_TRY(gpus->programs()->plan_for(shape_of(request)));
+  info.algorithm = planned->plan.shape().algorithm.c_str();
+  info.channels = planned->plan.shape().channels;
+  info.predicted_ns = planned->predicted_ns;
+  info.candidates = planned->candidates.c_str();
+  return true;
 }
 
 Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t* info) {
@@ -54,11 +68,7 @@ Status plan_info(tutti_comm_t& comm, const tutti_call_t* call, tutti_plan_info_t
   if (communicator.nranks() > 1) {
     tutti_stream_t stream = nullptr;
     CallArguments arguments = TUTTI_TRY(arguments_of(call, "tutti_comm_plan_info", &stream));
-    if (takes_one_launch(communicator, arguments, stream)) {
-      filled.algorithm = filled.candidates = "fused";
-      filled.transport = "gpu";
-      filled.channels = 1;
-    } else {
+    if (!TUTTI_TRY(fill_for_gpus(filled, communicator, arguments, stream))) {
       const Prepared* prepared = TUTTI_TRY(communicator.plan_for(arguments));
       filled.algorithm = prepared->algorithm.c_str();
       filled.channels = prepared->plan.shape().channels;

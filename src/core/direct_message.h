@@ -11,7 +11,7 @@ namespace tutti {
 enum class PointToPoint::Kind : uint8_t {
   kEager,   // a message, with its data
   kOffer,   // a message; its data are with the sender, which names the offer by a number from 1 in chunk_bytes
-  kClear,   // the receiver of an offer asks for the data
+  kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can
   kData,    // the next piece of them
   kTaken,   // the receiver of an offer has read the data
   kCredit,  // the receiver keeps so many bytes less of this sender
@@ -39,10 +39,11 @@ inline PointToPoint::Header PointToPoint::eager_header(const CallArguments& argu
   return {.kind = Kind::kEager, .datatype = arguments.datatype, .value = static_cast<uint32_t>(arguments.tag)};
 }
 
-// The payload of the stream's next message, which is of this kind.
-inline const std::byte* PointToPoint::payload_of(const RecvStream& stream, MessageKind kind) {
-  bool is_inline = kind == MessageKind::kInline;
-  return is_inline ? reinterpret_cast<const std::byte*>(&stream.next_line().words[3]) : stream.next_slot();
+// The payload of the stream's next message; null: it has none here.
+inline const std::byte* PointToPoint::payload_of(const RecvStream& stream, const Message& message) {
+  if (message.kind == MessageKind::kSlot) return stream.payload_in_slot(message);
+  bool is_inline = message.kind == MessageKind::kInline;
+  return is_inline ? reinterpret_cast<const std::byte*>(&stream.next_line().words[3]) : nullptr;
 }
 
 // How much a message of that kind can carry.
@@ -58,6 +59,10 @@ inline constexpr uint64_t kMostKeptBytes = 1024 * 1024;
 inline constexpr uint64_t kTellFreedBytes = kMostKeptBytes / 2;
 // Of it, a message takes its size and what it costs to remember it.
 constexpr uint64_t credit_of(uint64_t size_bytes) { return size_bytes + 128; }
+
+// So much of a message goes at once where the receiver's memory takes it: as much as keeps a fast port busy for long
+// enough to prepare the next part, and no longer, since all else for the receiver waits behind it.
+inline constexpr uint64_t kPlacedAtOnceBytes = 4 * 1024 * 1024;
 
 // Between two looks at everything else.
 inline constexpr uint64_t kReadAtOnceBytes = 1024 * 1024;

@@ -58,7 +58,7 @@ Offer::Shape shape_of(const tutti_request& request) {
           .count = arguments.count};
 }
 
-bool can_be_fused(const tutti_request& request) {
+bool may_stay_on_gpus(const tutti_request& request) {
   const CallArguments& arguments = request.arguments;
   if (has_counts(arguments.collective) || is_point_to_point(arguments.collective)) return false;
   if (reduces(arguments.collective) && is_own(arguments.op)) return false;

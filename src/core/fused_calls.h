@@ -1,4 +1,5 @@
-// Calls among ranks of one GPU: what each rank says of its part, and the launches that do all parts at once.
+// Calls that GPUs do among themselves: what each rank says of its part, and the launches that do all parts at once
+// where the ranks are on one GPU.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace tutti {
 
 // What one rank says of a call. Plain data, which ranks of other processes read.
 struct Offer {
-  // Where all ranks say the same of this, and none has parts of its own to do, launches can do the call.
+  // Where all ranks say the same of this, and all are on GPUs, these can do the call.
   struct Shape {
     int32_t collective = 0;
     int32_t datatype = 0;
@@ -24,17 +25,18 @@ struct Offer {
     friend bool operator==(const Shape&, const Shape&) = default;
   };
   Shape shape;
-  uint8_t is_fusable = 0;  // both buffers are memory of the GPU, or not used
+  uint8_t is_on_gpu = 0;  // both buffers are memory of the GPU, or not used, and the GPU has room for what it is to do
   uint8_t has_input = 0;
   uint8_t has_output = 0;
+  uint8_t in_place = 0;
   DeviceBuffer input;
   DeviceBuffer output;
 };
 
 // Of an admitted call, without its buffers.
 Offer::Shape shape_of(const tutti_request& request);
-// Whether launches can do such a call at all, wherever its buffers are.
-bool can_be_fused(const tutti_request& request);
+// Whether GPUs can do such a call at all, wherever its buffers are.
+bool may_stay_on_gpus(const tutti_request& request);
 
 // Where a rank's buffers are in the process that launches.
 struct PlacedBuffers {

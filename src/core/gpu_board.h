@@ -1,13 +1,38 @@
-// GpuBoard: memory that the ranks of one GPU share, for what they say of their calls. Streams use its words too.
+// GpuBoard: memory that ranks share whose GPUs do calls among themselves, for what they say of these. Streams and
+// kernels use its words too.
 #pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 
 #include "base/fd.h"
 #include "core/fused_calls.h"
 
 namespace tutti {
+
+// ---- Words that processes share
+
+inline void wake(std::atomic<uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+// Until the word is not `known`, or for that long; -1: without an end.
+inline void sleep_on(std::atomic<uint32_t>& word, uint32_t known, int64_t ms) {
+  timespec limit{.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, known, ms < 0 ? nullptr : &limit, nullptr, 0);
+}
+
+// And devices.
+inline uint32_t read_word(const uint32_t& word) {
+  return std::atomic_ref(const_cast<uint32_t&>(word)).load(std::memory_order_acquire);
+}
+inline void store_word(uint32_t& word, uint32_t value) {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
 
 class GpuBoard {
  public:
@@ -18,8 +43,11 @@ class GpuBoard {
     // For streams; calls are numbered from 1.
     uint32_t reached = 0;  // the rank's stream has come to this call
     uint32_t gate = 0;     // and may go on behind this one
+    // For kernels: not 0: the rank that the GPU has waited for in vain, + 1.
+    uint32_t late = 0;
     // For the host.
     std::atomic<uint32_t> called{0};  // the rank's last call
+    std::atomic<uint32_t> settled{0};  // up to here the rank has no use for any offer
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };

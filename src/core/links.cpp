@@ -285,6 +285,20 @@ bool Links::shares_cpu_with(int rank) {
   return waiting_cpu_.is_shared_with(rank, peers_) && !waiting_cpu_.leave(peers_);
 }
 
+void Links::hold(uint64_t key) {
+  for (Carrier& carrier : carriers_) {
+    auto found = carrier.shared.find(key);
+    if (found != carrier.shared.end()) carrier.transport->hold(found->second.memory);
+  }
+}
+
+void Links::let_go(uint64_t key) {
+  for (Carrier& carrier : carriers_) {
+    auto found = carrier.shared.find(key);
+    if (found != carrier.shared.end()) carrier.transport->let_go(found->second.memory);
+  }
+}
+
 void Links::forget(uint64_t key) {
   for (Carrier& carrier : carriers_) {
     auto found = carrier.shared.find(key);

@@ -62,6 +62,9 @@ class Links {
   bool has_peers_in_memory() const { return peers_in_memory_ > 0; }
   // Whether `rank` waited last on the processor that this one waits on, and neither has another one to go to.
   bool shares_cpu_with(int rank);
+  // Between the two a region that was shared stays where peers' puts reach it, whatever else is shared. Counted.
+  void hold(uint64_t key);
+  void let_go(uint64_t key);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
 

@@ -1,6 +1,7 @@
 #include "core/point_to_point.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/watch.h"
 #include "core/direct_message.h"
@@ -156,6 +157,10 @@ void PointToPoint::withdraw(tutti_request& request) {
 void PointToPoint::complete(tutti_request& request, Status result) {
   withdraw(request);
   const CallArguments& arguments = request.arguments;
+  if (auto placed = std::exchange(request.transfer.placed, std::nullopt)) {
+    links_.let_go(placed->region.key);
+    if (result.ok()) placed->copy_edges_out(arguments.output);
+  }
   if (result.ok() && arguments.message != nullptr) {
     arguments.message->source = request.transfer.peer;
     arguments.message->count = request.transfer.size_bytes / size_of(arguments.datatype);

@@ -60,6 +60,7 @@ class PointToPoint {
   struct Answer {
     Kind kind;
     uint32_t offer;
+    Window window = {};  // of kClear
   };
   // A request that is done, but for what the link has not sent yet.
   struct Settling {
@@ -84,7 +85,7 @@ class PointToPoint {
   using Where = std::vector<tutti_request*> Lane::*;
 
   static Header eager_header(const CallArguments& arguments);
-  static const std::byte* payload_of(const RecvStream& stream, MessageKind kind);
+  static const std::byte* payload_of(const RecvStream& stream, const Message& message);
   static uint64_t room_of(MessageKind kind);
 
   bool send_now(Peer& peer, const tutti_request& send);
@@ -94,9 +95,10 @@ class PointToPoint {
   Result<bool> advance(Peer& peer);
   Result<bool> receive(Peer& peer);
   Status take(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
-  Status take_data(Peer& peer, uint32_t offer, uint64_t size_bytes, const std::byte* payload);
+  Status take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload);
   Status arrive(const Arrival& arrival);
   Status receive_from(tutti_request& receive, const Arrival& arrival);
+  Result<Window> place_for(tutti_request& receive);
   void no_longer_kept(int source, uint64_t size_bytes);
   tutti_request* remove(Peer& peer, Where where, uint32_t offer);
 
@@ -107,6 +109,9 @@ class PointToPoint {
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes);
   bool may_be_kept(Peer& peer, uint64_t size_bytes) const;
+  Result<PutResult> send_placed(Peer& peer, const Header& header, const RemoteSlice& into, const std::byte* from,
+                                uint64_t size_bytes);
+  Result<RemoteSlice> place_of(Peer& peer, const tutti_request& send) const;
   Status lend_to_link(Peer& peer, tutti_request& send);
   Result<Message> offer_of(Peer& peer, const tutti_request& send);
 

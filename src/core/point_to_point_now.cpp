@@ -39,11 +39,13 @@ bool PointToPoint::receive_now(Peer& peer, const tutti_request& receive, bool ma
   const Line& line = stream.next_line();
   Message message = decode(line);
   uint64_t size = message.size_bytes;
+  const std::byte* payload = payload_of(stream, message);
   bool is_wanted = Header::of(line.words[1]) == eager_header(wanted) && size <= receive.geometry.output_bytes &&
-                   size <= room_of(message.kind) && size % size_of(wanted.datatype) == 0;
+                   size <= room_of(message.kind) && (size == 0 || payload != nullptr) &&
+                   size % size_of(wanted.datatype) == 0;
   uint64_t& freed = lanes_[peer.rank()].freed_here;
   if (!is_wanted || freed + credit_of(size) >= kTellFreedBytes) return false;
-  if (size > 0) copy(wanted.output, payload_of(stream, message.kind), size, Store::kCached);
+  if (size > 0) copy(wanted.output, payload, size, Store::kCached);
   stream.take(message.kind, nullptr, 0, Lent::kNo);
   stream.release();
   freed += credit_of(size);

@@ -14,7 +14,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
   for (int i = 0; i < StreamLayout::kDirect.slots && stream.ready(); ++i) {
     const Line& line = stream.next_line();
     Message message = decode(line);
-    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream, message.kind)));
+    TUTTI_TRY(take(peer, Header::of(line.words[1]), message, payload_of(stream, message)));
     stream.take(message.kind, nullptr, 0, Lent::kNo);
     stream.release();
     moved = true;
@@ -25,7 +25,7 @@ Result<bool> PointToPoint::receive(Peer& peer) {
 Status PointToPoint::take(Peer& peer, const Header& header, const Message& message, const std::byte* payload) {
   int from = peer.rank();
   Lane& lane = lanes_[from];
-  uint64_t room = room_of(message.kind);
+  uint64_t room = payload == nullptr ? 0 : room_of(message.kind);
   switch (header.kind) {
     case Kind::kEager:
     case Kind::kOffer: {
@@ -47,6 +47,7 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
     }
     case Kind::kClear:
       if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
+        send->transfer.window = message.output;
         lane.flowing.push_back(send);
         return {};
       }
@@ -58,8 +59,8 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
       }
       break;
     case Kind::kData:
-      if (message.size_bytes > room) break;
-      return take_data(peer, header.value, message.size_bytes, payload);
+      if (message.size_bytes > room && message.kind != MessageKind::kDirect) break;
+      return take_data(peer, header.value, message, payload);
     case Kind::kCredit:
       if (message.size_bytes > lane.kept_there) break;
       lane.kept_there -= message.size_bytes;
@@ -81,18 +82,21 @@ tutti_request* PointToPoint::remove(Peer& peer, Where where, uint32_t offer) {
   return request;
 }
 
-Status PointToPoint::take_data(Peer& peer, uint32_t offer, uint64_t size_bytes, const std::byte* payload) {
+Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload) {
   Lane& lane = lanes_[peer.rank()];
+  uint64_t size_bytes = message.size_bytes;
+  bool is_placed = message.kind == MessageKind::kDirect;
   auto found = std::find_if(lane.arriving.begin(), lane.arriving.end(),
                             [offer](const tutti_request* receive) { return receive->transfer.offer == offer; });
-  if (found == lane.arriving.end() ||
+  if (found == lane.arriving.end() || (is_placed && !(*found)->transfer.placed) ||
       size_bytes > (*found)->transfer.size_bytes - (*found)->transfer.moved_bytes) {
     return error(Code::kRemote, "rank {} sent data that nobody asked for", peer.rank())
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
   Transfer& transfer = (*found)->transfer;
   Store store = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
-  copy((*found)->arguments.output + transfer.moved_bytes, payload, size_bytes, store);
+  std::byte* to = transfer.placed ? transfer.placed->data : (*found)->arguments.output;
+  if (!is_placed) copy(to + transfer.moved_bytes, payload, size_bytes, store);
   transfer.moved_bytes += size_bytes;
   if (transfer.moved_bytes < transfer.size_bytes) return {};
   settle_later(lane, **found);
@@ -125,7 +129,7 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
   if (arrival.offer != 0) {
     bool readable = arrival.window || arrival.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);
-    if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer});
+    if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer, TUTTI_TRY(place_for(receive))});
     return {};
   }
   const std::byte* from = arrival.local != nullptr ? arrival.local->arguments.input : arrival.data;
@@ -142,6 +146,19 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     settle_later(lane, receive);
   }
   return {};
+}
+
+// Where the sender's puts of a receive's data land, if they can land in the caller's memory.
+Result<Window> PointToPoint::place_for(tutti_request& receive) {
+  Transfer& transfer = receive.transfer;
+  Peer& peer = *links_.peers()[transfer.peer];
+  if (peer.mapped() || !peer.link().traits().places) return Window();
+  auto shared = memory_.find(receive.arguments.output, transfer.size_bytes, {.use = Use::kWrite});
+  if (!shared) return Window();
+  Window window = TUTTI_TRY(links_.share(shared->region, shared->data));
+  links_.hold(shared->region.key);
+  transfer.placed = std::move(shared);
+  return window;
 }
 
 void PointToPoint::no_longer_kept(int source, uint64_t size_bytes) {

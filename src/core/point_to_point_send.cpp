@@ -17,8 +17,11 @@ Result<bool> PointToPoint::send_answers(Peer& peer) {
   Lane& lane = lanes_[peer.rank()];
   bool moved = false;
   while (!lane.answers.empty()) {
-    Header header{.kind = lane.answers.front().kind, .value = lane.answers.front().offer};
-    if (TUTTI_TRY(send_one(peer, header, {}, nullptr)) == PutResult::kFull) return moved;
+    const Answer& answer = lane.answers.front();
+    Header header{.kind = answer.kind, .value = answer.offer};
+    Message message;
+    message.output = answer.window;
+    if (TUTTI_TRY(send_one(peer, header, message, nullptr)) == PutResult::kFull) return moved;
     lane.answers.erase(lane.answers.begin());
     moved = true;
   }
@@ -70,10 +73,14 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
   while (!lane.flowing.empty()) {
     tutti_request& request = *lane.flowing.front();
     Transfer& transfer = request.transfer;
-    uint64_t size = std::min(StreamLayout::kDirect.slot_bytes, transfer.size_bytes - transfer.moved_bytes);
+    RemoteSlice into = TUTTI_TRY(place_of(peer, request));
+    uint64_t most = into.memory != nullptr ? kPlacedAtOnceBytes : StreamLayout::kDirect.slot_bytes;
+    uint64_t size = std::min(most, transfer.size_bytes - transfer.moved_bytes);
     Header header{.kind = Kind::kData, .value = transfer.offer};
     const std::byte* from = transfer.from + transfer.moved_bytes;
-    if (TUTTI_TRY(send_payload(peer, header, from, size)) == PutResult::kFull) return moved;
+    PutResult sent = into.memory != nullptr ? TUTTI_TRY(send_placed(peer, header, into, from, size))
+                                            : TUTTI_TRY(send_payload(peer, header, from, size));
+    if (sent == PutResult::kFull) return moved;
     moved = true;
     transfer.moved_bytes += size;
     if (transfer.moved_bytes < transfer.size_bytes) continue;
@@ -81,6 +88,31 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     lane.flowing.erase(lane.flowing.begin());
   }
   return moved;
+}
+
+// Where the next of a send's data go in the receiver's memory; nowhere while, or since, the link does not reach it.
+Result<RemoteSlice> PointToPoint::place_of(Peer& peer, const tutti_request& send) const {
+  const Transfer& transfer = send.transfer;
+  if (!transfer.window) return RemoteSlice();
+  const RemoteMemory* memory = peer.find(transfer.window.memory_id);
+  if (memory == nullptr) return RemoteSlice();
+  bool is_inside = transfer.window.offset <= memory->size_bytes &&
+                   transfer.size_bytes <= memory->size_bytes - transfer.window.offset;
+  if (!is_inside) {
+    return error(Code::kRemote, "rank {} receives into memory that it has not shared", peer.rank())
+        .at({.rank = -1, .peer = peer.rank(), .link = {}});
+  }
+  return RemoteSlice{memory, transfer.window.offset + transfer.moved_bytes};
+}
+
+Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, const RemoteSlice& into,
+                                            const std::byte* from, uint64_t size_bytes) {
+  SendStream& stream = peer.send_stream(channel_);
+  if (!stream.has_room()) return PutResult::kFull;
+  Message message;
+  message.kind = MessageKind::kDirect;
+  message.size_bytes = size_bytes;
+  return stream.send(message, header.word(), from, into);
 }
 
 // Up to what costs less to copy twice than to make the sender wait.
@@ -130,8 +162,9 @@ Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, c
   // Not only when it goes out: a slot that becomes free in between would go without its payload.
   if (!stream.has_room()) return PutResult::kFull;
   if (message.kind == MessageKind::kSlot && peer.mapped()) {
-    copy(stream.slot(), from, size_bytes, Store::kCached);
-    from = stream.slot();
+    std::byte* slot = stream.slot(size_bytes, options_.spread);
+    copy(slot, from, size_bytes, Store::kCached);
+    from = slot;
   }
   return send_one(peer, header, message, from);
 }

@@ -9,6 +9,7 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "core/arguments.h"
+#include "core/memory_registry.h"
 #include "executor/message.h"
 #include "executor/own_op.h"
 
@@ -24,7 +25,8 @@ struct Transfer {
   uint64_t moved_bytes = 0;  // of its data, to or from the caller's buffer
   const std::byte* from = nullptr;  // where a send's data lie: in the caller's buffer, at this or another address
   uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
-  Window window;             // or in what it shares
+  Window window;             // or in what it shares; of a send: where the receiver has its data put
+  std::optional<SharedBuffer> placed;  // of a receive: the memory there
   size_t position = 0;       // among those in flight
   bool settles = false;      // it is done, but for what the link has not sent yet
   std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time

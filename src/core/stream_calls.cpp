@@ -65,11 +65,19 @@ bool StreamEntry::post(tutti_request& request, bool is_new) noexcept {
   std::lock_guard lock(mutex_);
   if (communicator_ == nullptr) return false;
   if (is_new) {
-    Status said = guarded([&] { return communicator_->one_gpu()->announce(request); });
+    Status said = guarded([&] { return communicator_->gpu_calls()->announce(request); });
     if (!said.ok()) communicator_->break_down(said);
   }
   communicator_->post(request);
   return true;
+}
+
+bool StreamEntry::post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept {
+  std::lock_guard lock(mutex_);
+  if (communicator_ == nullptr) return false;
+  Status put = guarded([&] { return communicator_->gpu_calls()->put_reached(offer, gate, std::move(stage)); });
+  if (!put.ok()) communicator_->break_down(put);
+  return put.ok();
 }
 
 void StreamEntry::reached(Sequence sequence) noexcept {
@@ -118,7 +126,9 @@ struct StreamCalls::Staged {
     Sequence sequence = Sequence::kCollectives;
     std::unique_ptr<tutti_request> request;  // of the call, which may be a joined one
     std::vector<Part> parts;                 // of a joined call; else one, for its stream
-    bool is_announced_late = false;          // to the other ranks of the GPU: once a stream has reached it
+    bool is_announced_late = false;          // to ranks that meet on GPUs: once a stream has reached it
+
+    Alone alone() const { return {entry, communicator, nranks, request->arguments, request->geometry}; }
   };
   StreamCalls& pool;
   std::vector<Member> members;
@@ -134,6 +144,7 @@ struct StreamCalls::Staged {
   std::atomic<bool> is_expected{false};  // by the entries
   std::atomic<bool> has_failed{false};
   bool is_captured = false;
+  std::optional<Offer> offer;            // the ranks' GPUs do it, each time that the stream reaches it
   std::atomic<bool> graph_has_ended{false};
   std::mutex mutex;                      // for host parts
   std::condition_variable completed;
@@ -144,9 +155,15 @@ struct StreamCalls::Staged {
   Staged& operator=(const Staged&) = delete;
   ~Staged();
 
+  void add(Member member) {
+    member.request->staged = this;
+    member.request->completed = [](tutti_request& request) { static_cast<Staged*>(request.staged)->complete(request); };
+    members.push_back(std::move(member));
+  }
   void expect();
   void expect_no_more() noexcept;
   void reached() noexcept;
+  void reached_on_gpus() noexcept;
   void complete(tutti_request& request) noexcept;
   bool is_over() const {
     if (is_captured) return graph_has_ended.load(std::memory_order_acquire);
@@ -170,6 +187,23 @@ void StreamCalls::Staged::expect() {
 void StreamCalls::Staged::expect_no_more() noexcept {
   if (!is_expected.exchange(false, std::memory_order_acq_rel)) return;
   for (const Member& member : members) member.entry->reached(member.sequence);
+}
+
+// What the stream has reached may pass, and be reached again, before this returns: then nothing here may be there.
+void StreamCalls::Staged::reached_on_gpus() noexcept {
+  bool was_expected = is_expected.exchange(false, std::memory_order_acq_rel);
+  std::shared_ptr<StreamEntry> entry = members.front().entry;
+  uint32_t* gate = &words->gate;
+  // Where it turns out that a rank has its buffers elsewhere.
+  auto go_through_host = [&calls = pool, like = members.front().alone()](const DeviceModule::Stream& stream,
+                                                                        const WordValue& begins_at,
+                                                                        const WordValue& ends_with) {
+    return calls.put_alone(like, stream, begins_at, ends_with);
+  };
+  if (!entry->post_on_gpus(*offer, gate, std::move(go_through_host))) {
+    std::atomic_ref(*gate).store(1, std::memory_order_release);
+  }
+  if (was_expected) entry->reached(Sequence::kCollectives);
 }
 
 // The last call to complete opens the gate, and the stream goes on: from then on nothing here may be there any more.
@@ -401,10 +435,8 @@ Result<StreamCalls::HostParts> StreamCalls::enqueue(std::vector<Call> calls) {
     bool is_joined = call.parts.size() > 1;
     member.request = is_joined ? std::make_unique<tutti_request>() : std::move(call.parts.front().request);
     member.parts = std::move(call.parts);
-    member.request->staged = staged.get();
-    member.request->completed = [](tutti_request& request) { static_cast<Staged*>(request.staged)->complete(request); };
     communicators.push_back(call.communicator);
-    staged->members.push_back(std::move(member));
+    staged->add(std::move(member));
   }
   Status status = guarded([&] { return put(staged, *module); });
   if (!status.ok()) {
@@ -429,11 +461,14 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
                  "a group in a capture has calls on buffers of the host, which a graph cannot repeat; make them "
                  "outside of it");
   }
-  auto on_gpu = TUTTI_TRY(put_on_one_gpu(staged, module));
+  auto on_gpu = TUTTI_TRY(put_on_gpus(staged, module));
   if (on_gpu == OnGpu::kPut) return {};
   TUTTI_TRY(stage(*staged, module));
   if (on_gpu == OnGpu::kNo) TUTTI_TRY(announce(*staged));
+  return put_in_order(staged, module);
+}
 
+Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   std::vector<StreamEntry*> entries;
   for (const auto& member : staged->members) entries.push_back(member.entry.get());
   std::sort(entries.begin(), entries.end());
@@ -449,17 +484,25 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
   return put_staged(staged, module, orders, {});
 }
 
-// Where all ranks are on one GPU, and this rank's buffers too.
-Result<StreamCalls::OnGpu> StreamCalls::put_on_one_gpu(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
+// Where the ranks' GPUs do calls among themselves, and this rank's buffers are on its one.
+Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   bool is_single = staged->members.size() == 1 && staged->members.front().parts.size() == 1;
-  if (!is_single || staged->is_captured) return OnGpu::kNo;
+  if (!is_single) return OnGpu::kNo;
   Staged::Member& member = staged->members.front();
-  OneGpu* gpu = member.communicator->one_gpu();
-  if (gpu == nullptr || gpu->has_captures()) return OnGpu::kNo;
+  GpuCalls* gpu = member.communicator->gpu_calls();
+  if (gpu == nullptr) return OnGpu::kNo;
+  bool is_late = staged->is_captured || gpu->has_captures();
+  if (is_late && gpu->programs() == nullptr) return OnGpu::kNo;
   DeviceModule::Stream stream = staged->streams.front();
   auto offer = TUTTI_TRY(gpu->offer(*member.request, stream));
   if (!offer) return OnGpu::kNo;
   staged->words = TUTTI_TRY(take_words());  // now, since pinning may wait for streams
+  if (is_late) {
+    gpu->begin_captures();
+    staged->offer = *offer;
+    TUTTI_TRY(put_in_order(staged, module));
+    return OnGpu::kPut;
+  }
   std::lock_guard lock(member.entry->order_mutex_);
   StreamOrder& order = member.entry->order_of(Sequence::kCollectives, module);
   auto go_through_host = [this, staged, &module](const DeviceModule::Stream& other, const WordValue& begins_at,
@@ -472,11 +515,28 @@ Result<StreamCalls::OnGpu> StreamCalls::put_on_one_gpu(const std::shared_ptr<Sta
   return is_put ? OnGpu::kPut : OnGpu::kAnnounced;
 }
 
-// Tells the other ranks of the GPU, if there are any, that these calls go through the host here. What is in a graph is
+// A call that GPUs were to do when a stream had reached it, through the host.
+Status StreamCalls::put_alone(const Alone& call, const DeviceModule::Stream& stream, const WordValue& begins_at,
+                              const WordValue& ends_with) {
+  DeviceModule& module = *devices_.if_used();
+  auto staged = std::make_shared<Staged>(*this);
+  Staged::Member member{call.entry, call.communicator, call.nranks};
+  member.request = std::make_unique<tutti_request>();
+  member.request->communicator = call.communicator;
+  member.request->arguments = call.arguments;
+  member.request->geometry = call.geometry;
+  member.parts.emplace_back();
+  staged->add(std::move(member));
+  staged->streams = {stream};
+  TUTTI_TRY(stage(*staged, module));
+  return put_staged(staged, module, {}, {begins_at, ends_with});
+}
+
+// Tells the ranks that meet on GPUs, if they do, that these calls go through the host here. What is in a graph is
 // told with each launch, and what comes after it then, too.
 Status StreamCalls::announce(Staged& staged) const {
   for (Staged::Member& member : staged.members) {
-    OneGpu* gpu = member.communicator->one_gpu();
+    GpuCalls* gpu = member.communicator->gpu_calls();
     if (gpu == nullptr || is_point_to_point(member.request->arguments.collective)) continue;
     if (staged.is_captured) gpu->begin_captures();
     member.is_announced_late = gpu->has_captures();
@@ -485,8 +545,8 @@ Status StreamCalls::announce(Staged& staged) const {
   return {};
 }
 
-Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module,
-                               const Orders& orders, const Between& between) {
+Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module, const Orders& orders,
+                               const Between& between) {
   if (staged->words == nullptr) staged->words = TUTTI_TRY(take_words());
   {
     std::lock_guard lock(mutex_);
@@ -499,7 +559,8 @@ Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModu
   }
   StreamWork work{.begins_at = between.begins_at,
                   .before = staged->before,
-                  .reached = [](void* argument) { static_cast<Staged*>(argument)->reached(); },
+                  .reached = staged->offer ? [](void* argument) { static_cast<Staged*>(argument)->reached_on_gpus(); }
+                                           : [](void* argument) { static_cast<Staged*>(argument)->reached(); },
                   .argument = staged.get(),
                   .gate = staged->is_held ? &staged->words->gate : nullptr,
                   .after = staged->after,

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/gpu_calls.h"
 #include "core/request.h"
 #include "core/staging_pool.h"
 #include "device/devices.h"
@@ -37,8 +38,10 @@ class StreamEntry {
 
   // The communicator takes no more: what is reached from here on is complete at once.
   void close();
-  // Any thread: starts the call. `is_new`: the other ranks of the GPU have not been told of it. False: closed.
+  // Any thread: starts the call. `is_new`: the ranks that meet on GPUs have not been told of it. False: closed.
   bool post(tutti_request& request, bool is_new) noexcept;
+  // Any thread: has the ranks' GPUs do the call (GpuCalls::put_reached()). False: closed, or it cannot begin any more.
+  bool post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept;
 
   // Calls that are on streams which have not reached them.
   void expect(Sequence sequence) { unreached_of(sequence).fetch_add(1, std::memory_order_acq_rel); }
@@ -119,9 +122,20 @@ class StreamCalls {
   };
 
   Status put(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  Status put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  // What is left of a call whose buffers are as they were.
+  struct Alone {
+    std::shared_ptr<StreamEntry> entry;  // shared by the communicator and by what is on streams
+    Communicator* communicator = nullptr;
+    int nranks = 0;
+    CallArguments arguments;
+    Geometry geometry;
+  };
+  Status put_alone(const Alone& call, const DeviceModule::Stream& stream, const WordValue& begins_at,
+                   const WordValue& ends_with);
   // kAnnounced: the other ranks know that it goes through the host.
   enum class OnGpu { kNo, kPut, kAnnounced };
-  Result<OnGpu> put_on_one_gpu(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  Result<OnGpu> put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module);
   Status announce(Staged& staged) const;
   struct Between {
     WordValue begins_at;

@@ -11,9 +11,12 @@ namespace tutti {
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
+  // When as much was written as two such caches hold, and read, the first of it has left the reader's.
+  uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   return {.pull_min_bytes = pull_min_bytes(costs),
           .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
+          .spread = {.bytes = 2 * cache_bytes_per_cpu(host.inventory) / peers},
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 

@@ -22,7 +22,11 @@
   X(cuCtxGetDevice, 2000)             \
   X(cuCtxPushCurrent, 4000)           \
   X(cuCtxPopCurrent, 4000)            \
+  X(cuCtxEnablePeerAccess, 4000)      \
   X(cuPointerGetAttributes, 7000)     \
+  X(cuMemAlloc, 3020)                 \
+  X(cuMemFree, 3020)                  \
+  X(cuMemsetD8Async, 3020)            \
   X(cuMemHostRegister, 6050)          \
   X(cuMemHostUnregister, 4000)        \
   X(cuMemHostGetDevicePointer, 3020)  \
@@ -38,6 +42,7 @@
   X(cuCtxGetStreamPriorityRange, 5050) \
   X(cuStreamCreateWithPriority, 5050) \
   X(cuStreamDestroy, 4000)            \
+  X(cuStreamSynchronize, 2000)        \
   X(cuLaunchHostFunc, 10000)          \
   X(cuStreamWaitValue32, 11070)       \
   X(cuStreamWriteValue32, 11070)      \

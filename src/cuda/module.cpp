@@ -6,7 +6,7 @@
 
 #include "cuda/order.h"
 #include "cuda/shared_buffers.h"
-#include "cuda/shared_gpu.h"
+#include "cuda/rank_gpu.h"
 
 namespace tutti::cuda {
 namespace {
@@ -42,8 +42,8 @@ class Module : public DeviceModule {
   }
 
   Result<std::optional<Gpu>> current_gpu() override;
-  Result<std::unique_ptr<SharedGpu>> share(const Gpu& gpu, uint32_t* cancelled) override {
-    return make_shared_gpu(driver_, gpu, cancelled);
+  Result<std::unique_ptr<RankGpu>> use(const Gpu& gpu, Kernels kernels, const KernelWords& words) override {
+    return make_rank_gpu(driver_, own_buffers_, gpu, kernels, words);
   }
   Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) override {
     return own_buffers_.share(pointer, static_cast<CUcontext>(gpu.context));

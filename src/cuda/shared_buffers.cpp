@@ -28,7 +28,7 @@ Result<std::optional<DeviceBuffer>> OwnBuffers::share(const void* pointer, CUcon
   CUdeviceptr base = 0;
   size_t size_bytes = 0;
   TUTTI_CUDA_TRY(driver_, cuMemGetAddressRange, &base, &size_bytes, address);
-  DeviceBuffer buffer{.address = address, .base = base, .id = id, .pid = ::getpid()};
+  DeviceBuffer buffer{.address = address, .base = base, .id = id, .pid = ::getpid(), .context = context};
   std::lock_guard lock(mutex_);
   auto found = handles_.find(id);
   if (found == handles_.end()) {
@@ -43,7 +43,7 @@ Result<std::optional<DeviceBuffer>> OwnBuffers::share(const void* pointer, CUcon
   return std::optional(buffer);
 }
 
-OpenedBuffers::~OpenedBuffers() {
+void OpenedBuffers::close_all() noexcept {
   auto current = Current::make(driver_, context_);
   while (!opened_.empty()) close(opened_.begin());
 }
@@ -53,8 +53,21 @@ void OpenedBuffers::close(ByPlace::iterator opened) {
   opened_.erase(opened);
 }
 
+// Of this process, which may be on another GPU.
+Result<uint64_t> OpenedBuffers::reach(const DeviceBuffer& buffer) {
+  auto* context = static_cast<CUcontext>(buffer.context);
+  if (context == context_ || reached_.contains(context)) return buffer.address;
+  BesideCaptures beside(driver_);
+  Current current = TUTTI_TRY(Current::make(driver_, context_));
+  CUresult enabled = driver_.cuCtxEnablePeerAccess(context, 0);
+  bool is_new = enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  if (is_new && enabled != CUDA_SUCCESS) return driver_error(driver_, "cuCtxEnablePeerAccess", enabled);
+  reached_.insert(context);
+  return buffer.address;
+}
+
 Result<uint64_t> OpenedBuffers::open(const DeviceBuffer& buffer) {
-  if (buffer.pid == ::getpid()) return buffer.address;
+  if (buffer.pid == ::getpid()) return reach(buffer);
   BesideCaptures beside(driver_);
   Current current = TUTTI_TRY(Current::make(driver_, context_));
   std::pair place(buffer.pid, buffer.base);

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "cuda/contexts.h"
@@ -28,16 +29,17 @@ class OwnBuffers {
   std::map<uint64_t, Handle> handles_;  // by the allocation's number, which is never used again
 };
 
-// Of other processes, in one context.
+// Of other processes, and of other GPUs, in one context.
 class OpenedBuffers {
  public:
   OpenedBuffers(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
   OpenedBuffers(const OpenedBuffers&) = delete;
   OpenedBuffers& operator=(const OpenedBuffers&) = delete;
-  ~OpenedBuffers();
+  ~OpenedBuffers() { close_all(); }
 
-  // The address of the buffer in this process.
+  // The address of the buffer for kernels in the context.
   Result<uint64_t> open(const DeviceBuffer& buffer);
+  void close_all() noexcept;
 
  private:
   struct Opened {
@@ -47,10 +49,12 @@ class OpenedBuffers {
   };
   using ByPlace = std::map<std::pair<int64_t, uint64_t>, Opened>;  // process and address
   void close(ByPlace::iterator opened);
+  Result<uint64_t> reach(const DeviceBuffer& buffer);
 
   const Driver& driver_;
   const CUcontext context_;
   ByPlace opened_;
+  std::set<CUcontext> reached_;  // of this process, that have memory on other GPUs
   uint64_t questions_ = 0;
 };
 

@@ -15,6 +15,10 @@
 #include "kernels/cuda/job.h"
 #include "tutti/tutti.h"
 
+namespace tutti::cuda {
+struct ProgramArgs;
+}
+
 namespace tutti {
 
 // Who can use memory.
@@ -41,6 +45,7 @@ struct WordValue {
   uint32_t* word = nullptr;  // null: none
   uint32_t value = 0;
 };
+constexpr bool comes_before(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) < 0; }
 
 // What a stream does, in this order, for calls whose data goes through the host.
 struct StreamWork {
@@ -73,6 +78,7 @@ struct DeviceBuffer {
   uint64_t base = 0;  // of the allocation, and
   uint64_t id = 0;    // its number, which the process never gives to another one
   int64_t pid = 0;
+  void* context = nullptr;  // the driver's, in that process
   std::array<std::byte, 64> handle{};
 };
 
@@ -83,13 +89,28 @@ struct DeviceStream {
   friend bool operator==(const DeviceStream&, const DeviceStream&) = default;
 };
 
-// What one rank does on a GPU where other ranks of its communicator are, too. One thread at a time.
-class SharedGpu {
- public:
-  virtual ~SharedGpu() = default;
+// Which kernels ranks launch.
+enum class Kernels : uint8_t {
+  kFused,     // that do a whole call, of ranks that are on one GPU
+  kPrograms,  // that do a rank's part of it, of ranks that each have a GPU
+};
 
-  // A buffer of any of the ranks: its address in this process. Errors: it cannot be opened.
+// What one rank does on its GPU for calls that ranks' GPUs do among themselves. One thread at a time.
+class RankGpu {
+ public:
+  virtual ~RankGpu() = default;  // what was allocated and not freed stays, for others may have it open
+
+  // A buffer of any of the ranks: its address for kernels of this one. Errors: it cannot be opened, or the GPUs cannot
+  // reach each other's memory.
   virtual Result<uint64_t> open(const DeviceBuffer& buffer) = 0;
+  // What was opened is closed: nothing on the GPU uses it any more.
+  virtual void close() noexcept = 0;
+
+  // Memory of the GPU that other ranks can open; zeros. May wait for the device.
+  virtual Result<DeviceBuffer> allocate(uint64_t size_bytes) = 0;
+  // Frees it: nobody has it open.
+  virtual void free(const DeviceBuffer& allocated) noexcept = 0;
+
   struct Launch {
     std::string_view kernel;
     std::span<const cuda::FusedArgs> args;  // one launch each
@@ -99,6 +120,23 @@ class SharedGpu {
   };
   // Puts that on a stream, in the order; does not wait for it.
   virtual Status launch(const DeviceStream& stream, StreamOrder& order, const Launch& launch) = 0;
+
+  // What a stream does for this rank's part of a call, in this order.
+  struct Part {
+    std::span<const WordValue> waits;
+    StreamCopy copy;                          // of no bytes: none
+    std::string_view kernel;                  // "": none
+    const cuda::ProgramArgs* args = nullptr;  // its words are filled in
+    std::span<const WordValue> stores;
+  };
+  // Puts that on a stream of this rank's own; does not wait for it.
+  virtual Status run(const DeviceStream& stream, const Part& part) = 0;
+};
+
+// Words in pinned memory that kernels use.
+struct KernelWords {
+  uint32_t* cancelled = nullptr;  // not 0: they end, or do not begin
+  uint32_t* late = nullptr;       // of kPrograms: the rank that one has waited for in vain is said here, + 1
 };
 
 class DeviceModule {
@@ -133,9 +171,8 @@ class DeviceModule {
   };
   // The calling thread's current device, if it has one.
   virtual Result<std::optional<Gpu>> current_gpu() = 0;
-  // Brings all kernels to the device, so that no call has to. `cancelled`: pinned, as FusedArgs have it. Errors: they
-  // do not run there.
-  virtual Result<std::unique_ptr<SharedGpu>> share(const Gpu& gpu, uint32_t* cancelled) = 0;
+  // Brings the kernels to the device, so that no call has to. Errors: they do not run there.
+  virtual Result<std::unique_ptr<RankGpu>> use(const Gpu& gpu, Kernels kernels, const KernelWords& words) = 0;
   // Of device memory. None where other processes cannot open it.
   virtual Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) = 0;
   // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.

@@ -25,7 +25,7 @@ bool ChannelRun::may_repeat() const {
 }
 
 void ChannelRun::note_repeat() {
-  repeat_.clear();
+  repeat_.begin_call(call_->options.spread);
   repeat_of_ = starts_;
   bool repeats = may_repeat();
   for (const ProgramSection& section : program_->sections) {
@@ -67,11 +67,11 @@ bool ChannelRun::note_compute(const Op& op) {
     const Operand& operand = program_->operands[op.sources.first + i];
     if (operand.space == Space::kArrival) repeat_.find(&frame.sources[i], peer(operand.index).recv_stream(channel_));
   }
+  auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
   for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
     bool is_slot = frame.deliveries[i].kind == MessageKind::kSlot;
-    if (is_slot) repeat_.find_slot(&frame.destinations[slot++], to_peer(i).send_stream(channel_));
+    if (is_slot) repeat_.find_slot(&frame.destinations[slot++], to_peer(i).send_stream(channel_), size_bytes);
   }
-  auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
   bool only_moves = moves(op);
   bool has_work = size_bytes > 0 && !frame.destinations.empty();
   if (has_work && !only_moves) repeat_.reduce(reduction(op));

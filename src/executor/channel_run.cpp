@@ -10,6 +10,11 @@ namespace {
 
 constexpr size_t kMostFrames = 64;  // longer Programs are those of large calls, or of many ranks
 
+Status malformed(const Peer& from, const Message& message) {
+  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
+               static_cast<int>(message.kind), message.size_bytes);
+}
+
 }  // namespace
 
 void ChannelRun::prepare(const Program& program) {
@@ -241,8 +246,7 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (well_formed) return {};
-  return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
-               static_cast<int>(message.kind), message.size_bytes);
+  return malformed(from, message);
 }
 
 ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
@@ -256,7 +260,8 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       payload = reinterpret_cast<const std::byte*>(&stream.next_line().words[3]);
       break;
     case MessageKind::kSlot:
-      payload = stream.next_slot();
+      payload = stream.payload_in_slot(message);
+      if (payload == nullptr) return fail(malformed(from, message));
       break;
     case MessageKind::kReference: {
       const RemoteMemory* memory = from.find(message.payload.memory_id);

@@ -124,6 +124,7 @@ class ChannelRun {
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Op& op, const Send& send, uint64_t slice);
+  std::byte* slot_of(Peer& to) const;  // where the value would lie there
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   bool may_lend(const Send& send) const;
   bool is_pulled(const Op& op, const Send& send) const;

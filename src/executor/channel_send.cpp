@@ -114,7 +114,7 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
     if (delivery.kind != MessageKind::kSlot) continue;
     int to = program_->sends[op.sends.first + i].peer;
     if (peer_outputs_[to]) return compose(op, 0);  // it has shared its output since
-    std::byte* slot = peer(to).send_stream(channel_).slot();
+    std::byte* slot = slot_of(peer(to));
     if (delivery.payload != nullptr) delivery.payload = slot;
     delivery.store_to = slot;
     frame.destinations.push_back(slot);
@@ -234,13 +234,13 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   if (frame_->value_bytes == 0) return {MessageKind::kSignal, nullptr, nullptr};
   if (frame_->value_bytes <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
-  SendStream& stream = to.send_stream(channel_);
   auto place = place_in_output(to, send, slice);
   if (!to.mapped()) {
     const std::byte* home = may_lend(send) ? home_of(send, slice) : nullptr;
     MessageKind kind = place ? MessageKind::kDirect : MessageKind::kSlot;
     if (home != nullptr) return {kind, nullptr, home, place.value_or(Window())};
-    return {kind, stream.slot(), stream.slot(), place.value_or(Window())};
+    std::byte* slot = slot_of(to);
+    return {kind, slot, slot, place.value_or(Window())};
   }
   if (place) return {MessageKind::kDirect, to.find(place->memory_id)->mapped + place->offset, nullptr, {}};
   if (may_lend(send)) {
@@ -250,7 +250,14 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
       return {MessageKind::kPull, nullptr, home_of(send, slice)};
     }
   }
-  return {MessageKind::kSlot, stream.slot(), nullptr};
+  return {MessageKind::kSlot, slot_of(to), nullptr};
+}
+
+// What is larger than the caches leaves them by itself.
+std::byte* ChannelRun::slot_of(Peer& to) const {
+  const DataPathOptions& options = call_->options;
+  bool is_large = call_->size_bytes >= options.streaming_min_bytes;
+  return to.send_stream(channel_).slot(frame_->value_bytes, is_large ? Spread() : options.spread);
 }
 
 // Where the value goes in the peer's output, if the peer has told of it, and it can be reached from here.

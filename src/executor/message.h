@@ -15,7 +15,7 @@ namespace tutti {
 enum class MessageKind : uint8_t {
   kSignal,     // no payload
   kInline,     // in this line
-  kSlot,       // in the slot of the same number
+  kSlot,       // in the slot whose turn it is
   kReference,  // in shared memory of the sender, until the message is released
   kPull,       // in private memory of the sender, until the message is released
   kDirect,     // already in the receiver's output
@@ -36,7 +36,7 @@ struct Window {
 struct Message {
   MessageKind kind = MessageKind::kSignal;
   uint64_t size_bytes = 0;
-  Window payload;           // kReference
+  Window payload;           // kReference; of kSlot only the offset within the slot
   uint64_t address = 0;     // kPull
   Window output;            // the sender's output of this call; none with kInline
   uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
@@ -62,6 +62,9 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
   line.words[6] = message.chunk_bytes;
   return line;
 }
+
+// The message's payload lies so far behind the start of its slot.
+inline void set_offset_in_slot(Line& line, uint64_t offset) { line.words[4] = offset; }
 
 inline MessageKind kind_of(const Line& line) { return static_cast<MessageKind>(line.words[2] & 0xff); }
 

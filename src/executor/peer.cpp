@@ -46,7 +46,7 @@ const RemoteMemory* Peer::find(uint32_t memory_id) {
 SlotRing Peer::slots_at(std::byte* first, int channel) const {
   SlotShape shape = layout_.shape(channel);
   auto count = static_cast<uint32_t>(layout_.slots_in_use(channel, mapped()));
-  return {.first = first, .stride = shape.stride(), .count = count};
+  return {.first = first, .stride = shape.stride(), .room_bytes = shape.room_bytes, .count = count};
 }
 
 size_t Peer::buffer_bytes() const {
@@ -78,8 +78,11 @@ SendStream::SendStream(Peer& peer, int channel)
   if (!peer.mapped()) filled_.reserve(slots_.count);
 }
 
-std::byte* SendStream::slot() {
-  if (peer_.mapped()) return slots_.next_slot();
+std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
+  if (peer_.mapped()) {
+    offset_ = slots_.offset(size_bytes, spread);
+    return slots_.next_slot() + offset_;
+  }
   if (stage_ == nullptr && !filling_) {
     stage_ = peer_.link_.stage(peer_.layout_.slot_bytes);
     if (stage_ == nullptr) filling_ = BufferPool::of_process().take(peer_.layout_.slot_bytes);
@@ -114,11 +117,12 @@ Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const st
   return result;
 }
 
-Result<PutResult> SendStream::send(const Line& line, std::span<const std::byte> payload, RemoteSlice into) {
+Result<PutResult> SendStream::send(Line line, std::span<const std::byte> payload, RemoteSlice into) {
   MessageKind kind = kind_of(line);
   RemoteSlice where = next_line();
-  bool is_slot = kind == MessageKind::kSlot && !peer_.mapped();
-  if (is_slot) into = {&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
+  bool is_slot = kind == MessageKind::kSlot;
+  if (is_slot && peer_.mapped()) set_offset_in_slot(line, offset_);
+  if (is_slot && !peer_.mapped()) into = {&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
   bool by_put = into.memory != nullptr;
   PutResult result;
   if (by_put) {

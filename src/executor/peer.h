@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/arithmetic.h"
 #include "base/failure.h"
 #include "base/status.h"
 #include "executor/buffer_pool.h"
@@ -20,15 +21,38 @@ namespace tutti {
 
 class Peer;
 
+// How payloads go through mapped slots. A line that the receiver's core still has takes several times as long to write
+// as one that has left its cache meanwhile, so a payload does not lie where the last one lay. What is small stays in
+// the first-level caches instead, where few places are best.
+struct Spread {
+  uint64_t least_bytes = 16 * 1024;  // of payloads from this size on
+  uint64_t bytes = 0;                // of all slots together: so much is written before a place is again; 0: no spread
+};
+
 // Where the slots of one stream lie, and which one is next. The two ends go through them alike.
 struct SlotRing {
   std::byte* first = nullptr;
   uint64_t stride = 0;
+  uint64_t room_bytes = 0;  // of each slot
   uint32_t count = 0;
   uint32_t next = 0;
+  uint32_t laps = 0;        // how often all have had their turn
 
   std::byte* next_slot() const { return first + next * stride; }
-  void advance() { next = next + 1 == count ? 0 : next + 1; }
+  void advance() {
+    if (++next < count) return;
+    next = 0;
+    ++laps;
+  }
+
+  // How far behind the start of the next slot its sender puts a payload.
+  uint64_t offset(uint64_t size_bytes, const Spread& spread) const {
+    if (size_bytes < spread.least_bytes) return 0;
+    uint64_t span = std::min(room_bytes, spread.bytes / count);
+    if (2 * size_bytes > span) return 0;
+    uint64_t padded = ceil_div(size_bytes, sizeof(Line)) * sizeof(Line);
+    return laps % (span / padded) * padded;
+  }
 };
 
 // Messages to the peer, in order. A message's line and slot may be used again once the peer has released the message.
@@ -45,12 +69,12 @@ class SendStream {
   bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
   // it here until the link has sent it, the link's own if it has some.
-  std::byte* slot();
+  std::byte* slot(uint64_t size_bytes, const Spread& spread);
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
-  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and
-  // ignored for kinds without a slot; for kSlot on a mapped link it must be slot(). With `into` it is put there first,
-  // in memory that the peer has shared: kDirect where that is not mapped. kFull: nothing happened.
+  // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds
+  // without a slot, and on a mapped link, where it lies in slot() already. With `into` it is put there first, in memory
+  // that the peer has shared: kDirect where that is not mapped. kFull: nothing happened.
   Result<PutResult> send(const Message& message, uint64_t signature, const std::byte* payload,
                          const RemoteSlice& into = {}) {
     return send(encode(message, sent_ + 1, signature, payload), {payload, message.size_bytes}, into);
@@ -66,7 +90,7 @@ class SendStream {
     BufferPool::Buffer buffer;
   };
 
-  Result<PutResult> send(const Line& line, std::span<const std::byte> payload, RemoteSlice into);
+  Result<PutResult> send(Line line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
@@ -77,6 +101,7 @@ class SendStream {
   const uint64_t payloads_offset_;
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
+  uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
   std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
   BufferPool::Buffer filling_;      // or ours
@@ -98,7 +123,14 @@ class RecvStream {
   // The next message is here.
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
   const Line& next_line() const { return lines_[taken_ & (line_count_ - 1)]; }  // valid when ready()
-  std::byte* next_slot() const { return slots_.next_slot(); }  // of the next message, if it takes one
+  // Of the next message, if it takes one.
+  std::byte* next_slot() const { return slots_.next_slot(); }
+  // Where the payload of the next message begins, which is of kSlot and `message`; null: it does not lie in its slot.
+  const std::byte* payload_in_slot(const Message& message) const {
+    uint64_t offset = message.payload.offset;
+    bool inside = offset <= slots_.room_bytes && message.size_bytes <= slots_.room_bytes - offset;
+    return inside ? slots_.next_slot() + offset : nullptr;
+  }
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
 

@@ -24,8 +24,8 @@ void Repeat::find(const std::byte** place, RecvStream& received) {
   actions_.push_back({.kind = Kind::kFind, .op = op_, .from = &received, .place = place});
 }
 
-void Repeat::find_slot(std::byte** place, SendStream& to) {
-  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .to = &to, .target = place});
+void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes) {
+  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .size_bytes = size_bytes, .to = &to, .target = place});
 }
 
 void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
@@ -35,6 +35,11 @@ void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
 void Repeat::reduce(const ReduceArgs& args) {
   actions_.push_back({.kind = Kind::kReduce, .op = op_, .reduction = static_cast<uint32_t>(reductions_.size())});
   reductions_.push_back(args);
+}
+
+void Repeat::begin_call(const Spread& spread) {
+  clear();
+  spread_ = spread;
 }
 
 void Repeat::clear() {
@@ -78,7 +83,7 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
     case Kind::kAwaitRoom: return action.to->has_room() ? Walk::kDone : Walk::kWaits;
     case Kind::kSend: return send(action, signature);
     case Kind::kFind: *action.place = action.from->payload(); break;
-    case Kind::kFindSlot: *action.target = action.to->slot(); break;
+    case Kind::kFindSlot: *action.target = action.to->slot(action.size_bytes, spread_); break;
     case Kind::kCopy:
       if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;
@@ -107,7 +112,10 @@ bool Repeat::take(const Action& action, uint64_t signature) {
   } else {
     Message message = decode(line);
     if (message.output || message.chunk_bytes != action.size_bytes) return false;
-    if (action.message == MessageKind::kSlot) payload = from.next_slot();
+    if (action.message == MessageKind::kSlot) {
+      payload = from.payload_in_slot(message);
+      if (payload == nullptr) return false;
+    }
   }
   if (action.into != nullptr && payload != nullptr) std::memcpy(action.into, payload, action.size_bytes);
   from.take(action.message, payload, action.size_bytes, Lent::kNo);

@@ -17,6 +17,8 @@ class Repeat {
   // How far a walk came. kElse: a message is not as it was, or a send has failed.
   enum class Walk : uint8_t { kDone, kWaits, kElse };
 
+  // What is noted from now on is of a new call, whose payloads go through their slots like this.
+  void begin_call(const Spread& spread);
   // What comes from here on belongs to the op with this number, in the order in which they run.
   void begin_op(uint32_t op) { op_ = op; }
   // The next message of `from` is of this kind and has so many bytes; they are stored to `into`, if that is not null.
@@ -27,7 +29,7 @@ class Repeat {
   // Places, which outlive this, hold where values lie, or go. A slot's value is there before it is sent.
   void send(Peer& peer, SendStream& to, MessageKind message, const std::byte** value, uint32_t size_bytes);
   void find(const std::byte** place, RecvStream& received);
-  void find_slot(std::byte** place, SendStream& to);
+  void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
   void reduce(const ReduceArgs& args);
@@ -71,6 +73,7 @@ class Repeat {
 
   std::vector<Action> actions_;
   std::vector<ReduceArgs> reductions_;
+  Spread spread_;
   uint32_t op_ = 0;
   size_t at_ = 0;
 };

@@ -19,10 +19,11 @@ constexpr int certain_slots(int slots) { return slots - told_at_once(slots) + 1;
 // slot, and the more lines there are, the more rarely its receiver has to tell that it is released.
 struct SlotShape {
   int slots = 4;
-  uint64_t slot_bytes = 256 * 1024;  // a multiple of 64
+  uint64_t slot_bytes = 256 * 1024;  // the most that a message has; a multiple of 64
+  uint64_t room_bytes = slot_bytes;  // for messages that do not always lie at the start (SlotRing::offset())
 
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
-  uint64_t stride() const { return slot_bytes + 3 * sizeof(Line); }
+  uint64_t stride() const { return room_bytes + 3 * sizeof(Line); }
   uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
   // A power of two, so that the line of a message takes no division.
   uint32_t message_lines() const { return std::bit_ceil(static_cast<uint32_t>(std::max(64, slots))); }
@@ -38,15 +39,17 @@ struct StreamLayout {
   uint64_t slot_bytes = 256 * 1024;
 
   // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
-  // way. In memory that the sender has mapped fewer of them stay in the caches.
+  // way. In memory that the sender has mapped, fewer of them are enough, and touch less of it.
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
-  static constexpr int kMappedDirectSlots = 16;
+  static constexpr int kMappedDirectSlots = 32;
   int slots_in_use(int channel, bool mapped) const {
     return channel == direct_channel() && mapped ? kMappedDirectSlots : shape(channel).slots;
   }
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }
-  SlotShape shape(int channel) const { return channel < channels ? SlotShape{slots, slot_bytes} : kDirect; }
+  SlotShape shape(int channel) const {
+    return channel < channels ? SlotShape{slots, slot_bytes, room_bytes()} : kDirect;
+  }
 
   // A line of messages from `peer`.
   uint64_t line_offset(int peer, int channel, int line) const {
@@ -65,6 +68,13 @@ struct StreamLayout {
   uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
 
  private:
+  // So that a channel's slots for all peers together exceed most second-level caches. Between two ranks the arena stays
+  // below the 8 MiB that systems let a program pin for its devices.
+  uint64_t room_bytes() const {
+    constexpr uint64_t kOfAllPeers = 2 << 20;
+    uint64_t wanted = kOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);
+    return std::max(slot_bytes, wanted / sizeof(Line) * sizeof(Line));
+  }
   uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines(); }
   uint64_t payload_per_peer() const { return channels * shape(0).bytes() + kDirect.bytes(); }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/partial.h"
+#include "topology/caches.h"
 
 namespace tutti {
 namespace {
@@ -57,13 +58,6 @@ uint64_t chunk_bytes_of(const PlanShape& shape, const Request& request) {
 }
 
 }  // namespace
-
-uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
-  for (const Cache& cache : inventory.caches) {
-    if (cache.level == 2) return cache.size_bytes / std::max(1, cache.cpus_sharing);
-  }
-  return 0;
-}
 
 uint32_t growth_of_partial_results(const Request& request) {
   return partial_growth(request.collective, request.datatype, request.op);

@@ -22,9 +22,6 @@ PlanShape pipelined_shape(std::string_view algorithm, const Topology& topology, 
 // partial_growth() of the request.
 uint32_t growth_of_partial_results(const Request& request);
 
-// The second-level cache's share of one processor; 0: unknown.
-uint64_t cache_bytes_per_cpu(const Inventory& inventory);
-
 // Whether every pair of ranks can map each other's memory.
 bool all_mapped(const Topology& topology);
 

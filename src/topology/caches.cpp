@@ -24,6 +24,13 @@ const Cache* last_level(const Inventory& host) {
   return last == host.caches.end() ? nullptr : &*last;
 }
 
+uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
+  for (const Cache& cache : inventory.caches) {
+    if (cache.level == 2) return cache.size_bytes / std::max(1, cache.cpus_sharing);
+  }
+  return 0;
+}
+
 // Pulling has a fixed cost, and one pass over the data; a slot takes a copy into it and another one out. A pull keeps
 // its sender waiting, and where it is the wrong choice a call takes twice as long: so it has to be twice as quick. What
 // was measured is not compared with what is assumed.

@@ -8,6 +8,9 @@ namespace tutti {
 // The cache next to memory; null: the host's caches are unknown.
 const Cache* last_level(const Inventory& host);
 
+// The second-level cache's share of one processor; 0: unknown.
+uint64_t cache_bytes_per_cpu(const Inventory& inventory);
+
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
 

@@ -153,3 +153,12 @@ TEST_CASE("each rank goes by its own host") {
   CHECK(data_path_for(topology, 1).pull_min_bytes == 32768);
   CHECK(data_path_for(topology, 3).pull_min_bytes == kNever);
 }
+
+TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
+  CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
+  CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
+  CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);
+  Topology unknown = one_host(2, 2);
+  unknown.hosts.front().inventory.caches.clear();
+  CHECK(data_path_for(unknown, 0).spread.bytes == 0);
+}

@@ -43,6 +43,17 @@ class BenchOnGpu(unittest.TestCase):
         copied_us = 2 * 65536 / result["gpu_copy_gbps"] / 1e3
         self.assertAlmostEqual(placement["of_copy"], copied_us / placement["time_us"])
 
+    def test_ranks_with_a_gpu_each_run_plans_there(self):
+        for ranks in (2, 4):
+            for collective in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "gather"):
+                with self.subTest(collective, ranks=ranks):
+                    done = self.bench(collective, "--ranks", ranks, "--device", "cuda", "-b", 96, "-e", "100K",
+                                      "-f", 32)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+                    ways = {row[-1].partition("/")[2] for row in self.rows(done.stdout)}
+                    self.assertEqual(ways, {"gpu"}, done.stdout)
+
     def test_ranks_may_be_on_several_gpus_or_on_the_host(self):
         for devices in ("cuda", "cuda:0,cpu", "cpu,cuda:1,cuda:0"):
             with self.subTest(devices):
@@ -62,7 +73,7 @@ class BenchOnGpu(unittest.TestCase):
 
     def test_what_is_not_there_is_one_sentence(self):
         for flags, environment, status, sentence in (
-                (["--device", "cuda:2"], {}, 1, "--device cuda:2: this host's GPUs are cuda:0 to cuda:1"),
+                (["--device", "cuda:4"], {}, 1, "--device cuda:4: this host's GPUs are cuda:0 to cuda:3"),
                 (["--device", "gpu"], {}, 2, "--device gpu: expected cpu, cuda, or cuda:0"),
                 (["--device", "cuda", "--memory", "tutti"], {}, 2, "--memory tutti is memory of the host"),
                 (["--device", "cuda"], {"TUTTI_CUDA_DRIVER": "libnone.so"}, 1,

@@ -116,6 +116,21 @@ TEST_CASE("every collective among ranks of one GPU has the bits of the host's, a
   }
 }
 
+TEST_CASE("every collective among ranks of several GPUs has the bits of the host's, also where one has other buffers") {
+  constexpr int kRanks = 3;
+  for (const auto& each : kLayouts) {
+    const Layout& layout = each.second;
+    for (uint64_t count : {1, 1000, 150'000}) {
+      INFO(each.first << ", " << count << " elements");
+      auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+        return check_all<int32_t>(comm, rank, kRanks, layout[rank], count, TUTTI_INT32) +
+               (count == 1000 ? check_all<double>(comm, rank, kRanks, layout[rank], count, TUTTI_FLOAT64) : "");
+      });
+      CHECK(wrong == std::vector<std::string>(kRanks));
+    }
+  }
+}
+
 TEST_CASE("an all-reduce of devices is the sum that a loop gives") {
   constexpr int kRanks = 4;
   constexpr size_t kCount = 100'000;

@@ -23,6 +23,10 @@ const Gpu& Gpu::driver() {
         reinterpret_cast<decltype(gpu.fake_break_device)>(::dlsym(handle, "fake_cuda_break_device"));
     gpu.fake_give_handles =
         reinterpret_cast<decltype(gpu.fake_give_handles)>(::dlsym(handle, "fake_cuda_give_handles"));
+    gpu.fake_give_peer_access =
+        reinterpret_cast<decltype(gpu.fake_give_peer_access)>(::dlsym(handle, "fake_cuda_give_peer_access"));
+    gpu.fake_hold_kernels =
+        reinterpret_cast<decltype(gpu.fake_hold_kernels)>(::dlsym(handle, "fake_cuda_hold_kernels"));
     gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
     must(gpu.cuInit(0));
     return gpu;

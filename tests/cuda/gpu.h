@@ -44,6 +44,8 @@ struct Gpu {
   void (*fake_fail)(const char* call, int after, CUresult result) = nullptr;  // null on a real GPU
   void (*fake_break_device)(CUresult result) = nullptr;
   void (*fake_give_handles)(int give) = nullptr;
+  void (*fake_give_peer_access)(int give) = nullptr;
+  void (*fake_hold_kernels)(int device) = nullptr;
   int (*fake_calls)(const char* call) = nullptr;  // so far
 
   static const Gpu& driver();

@@ -63,7 +63,8 @@ void check(const std::string& call, const std::vector<std::string>& said_by) {
 
 const Options kOptions = {{"timeout_ms", "20000"}};
 
-TEST_CASE("a driver's call that fails while ranks join is named, or done without") {
+// Where ranks are: rank * `step` is the device of each.
+void check_joining(int step) {
   const Gpu& gpu = Gpu::driver();
   for (const char* call : kCalls) {
     for (int after : {0, 1}) {
@@ -78,8 +79,8 @@ TEST_CASE("a driver's call that fails while ranks join is named, or done without
             Stream stream;
             return call_all(comm, stream, all);
           },
-          [&](int) {
-            gpu.use(0);
+          [&](int rank) {
+            gpu.use(rank * step);
             if (++here == kRanks) {
               gpu.fake_fail(call, after, CUDA_ERROR_UNKNOWN);
               may_join = true;
@@ -92,12 +93,12 @@ TEST_CASE("a driver's call that fails while ranks join is named, or done without
   }
 }
 
-TEST_CASE("a driver's call that fails in calls is named, or done without") {
+void check_calls(int step) {
   const Gpu& gpu = Gpu::driver();
   for (const char* call : kCalls) {
     for (int after : {0, 1, 3}) {
       INFO(call << " after " << after);
-      auto wrong = with_ranks_of_one_gpu(kRanks, kOptions, [&](tutti_comm_t* comm, int rank) {
+      auto body = [&](tutti_comm_t* comm, int rank) {
         auto all = make_buffers(rank);
         Stream stream;
         std::string error = call_all(comm, stream, all);
@@ -107,11 +108,23 @@ TEST_CASE("a driver's call that fails in calls is named, or done without") {
         if (!error.empty()) return error;
         for (auto& buffers : all) std::fill(buffers->out.host.begin(), buffers->out.host.end(), 0);
         return call_all(comm, stream, all);
-      });
+      };
+      auto wrong = step == 0 ? with_ranks_of_one_gpu(kRanks, kOptions, body)
+                             : with_ranks_of_gpus(kRanks, kOptions, body);
       gpu.fake_fail("", 0, CUDA_SUCCESS);
       check(call, wrong);
     }
   }
+}
+
+TEST_CASE("a driver's call that fails while ranks join is named, or done without") {
+  SECTION("on one GPU") { check_joining(0); }
+  SECTION("on two") { check_joining(1); }
+}
+
+TEST_CASE("a driver's call that fails in calls is named, or done without") {
+  SECTION("on one GPU") { check_calls(0); }
+  SECTION("on two") { check_calls(1); }
 }
 
 }  // namespace

@@ -10,32 +10,6 @@
 namespace tutti::test {
 namespace {
 
-// How often the driver was asked for it meanwhile.
-class Counted {
- public:
-  explicit Counted(const char* call) : call_(call), before_(Gpu::driver().fake_calls(call)) {}
-  int now() const { return Gpu::driver().fake_calls(call_) - before_; }
-
- private:
-  const char* call_;
-  int before_;
-};
-
-std::string sum(tutti_comm_t* comm, const OnGpu<int32_t>& in, const OnGpu<int32_t>& out, tutti_stream_t stream) {
-  return said(comm, tutti_all_reduce(in.data(), out.data(), in.host.size(), TUTTI_INT32, TUTTI_SUM, comm, stream));
-}
-
-void await_failure(tutti_comm_t* comm) {
-  for (int i = 0; i < 2000 && tutti_comm_status(comm) == TUTTI_SUCCESS; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-bool has_become(const char* what, const std::vector<std::string>& sentences) {
-  return std::any_of(sentences.begin(), sentences.end(),
-                     [&](const std::string& each) { return each.find(what) != std::string::npos; });
-}
-
 TEST_CASE("calls among ranks of one GPU take one launch each and never the host") {
   constexpr int kRanks = 4, kCalls = 20;
   Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc"), copies("cuMemcpyAsync");

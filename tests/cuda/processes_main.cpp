@@ -1,10 +1,12 @@
-// One rank of a job whose ranks are processes on one GPU. Says what is wrong, and ends with 1.
-//   processes sums        collectives on memory that comes and goes
-//   processes killed      rank 1 dies with a call under way: the others hear of it, and their streams go on
+// One rank of a job whose ranks are processes, on one GPU or, with "each", on one of its own. Says what is wrong, and
+// ends with 1.
+//   processes sums [each]    collectives on memory that comes and goes
+//   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "cuda/gpu.h"
@@ -17,6 +19,7 @@ struct Job {
   tutti_comm_t* comm = nullptr;
   int rank = 0;
   int nranks = 0;
+  bool on_one_gpu = true;
 };
 
 int wrong(const Job& job, const std::string& what) {
@@ -61,6 +64,7 @@ int run_sums(const Job& job) {
   int32_t launches = gpu.fake_calls("cuLaunchKernel"), all = 0;
   if (gpu.fake_calls("cuLaunchHostFunc") != 0) return wrong(job, "calls went through the host");
   tutti_all_reduce(&launches, &all, 1, TUTTI_INT32, TUTTI_SUM, job.comm, nullptr);
+  if (!job.on_one_gpu) calls *= job.nranks;
   if (all != calls) return wrong(job, std::to_string(all) + " launches for " + std::to_string(calls) + " calls");
   // What was opened of other processes is closed when its place has something else, and at the end.
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
@@ -72,8 +76,14 @@ int run_killed(const Job& job) {
   OnGpu<int32_t> in(1000), out(1000);
   tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
   (void)stream.synchronize();
-  if (job.rank == 1) ::kill(::getpid(), SIGKILL);
+  if (job.rank == 1 && job.on_one_gpu) ::kill(::getpid(), SIGKILL);
+  // Else the others are in their kernels then, which wait for this one's.
+  if (job.rank == 1) Gpu::driver().fake_hold_kernels(1);
   tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+  if (job.rank == 1) {
+    ::usleep(100'000);
+    ::kill(::getpid(), SIGKILL);
+  }
   (void)stream.synchronize();
   for (int i = 0; i < 2000 && tutti_comm_status(job.comm) == TUTTI_SUCCESS; ++i) ::usleep(5000);
   std::string why = tutti_last_error(job.comm);
@@ -82,9 +92,10 @@ int run_killed(const Job& job) {
   return 0;
 }
 
-int run(const std::string& what) {
-  Gpu::driver().use(0);
-  Job job;
+int run(const std::string& what, bool on_one_gpu) {
+  const char* rank = std::getenv("TUTTI_RANK");
+  Gpu::driver().use(on_one_gpu || rank == nullptr ? 0 : std::atoi(rank));
+  Job job{.on_one_gpu = on_one_gpu};
   if (tutti_comm_init_from_environment(&job.comm, nullptr) != TUTTI_SUCCESS) {
     return wrong(job, tutti_last_error(nullptr));
   }
@@ -98,4 +109,7 @@ int run(const std::string& what) {
 }  // namespace
 }  // namespace tutti::test
 
-int main(int argc, char** argv) { return tutti::test::run(argc > 1 ? argv[1] : "sums"); }
+int main(int argc, char** argv) {
+  bool on_one_gpu = argc < 3 || std::string(argv[2]) != "each";
+  return tutti::test::run(argc > 1 ? argv[1] : "sums", on_one_gpu);
+}

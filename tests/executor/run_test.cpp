@@ -189,11 +189,14 @@ TEST_CASE("malformed messages are errors, and what they point at is not touched"
   constexpr uint64_t kPiece = 4000, kNumber = 1;
   StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
   const uint64_t end = layout.arena_bytes();
+  const uint64_t room = layout.shape(0).room_bytes;
   const Message bad[] = {
       {.kind = MessageKind::kSignal, .size_bytes = kPiece, .chunk_bytes = kPiece},
       {.kind = MessageKind::kSlot, .size_bytes = kPiece - 4, .chunk_bytes = kPiece},
       {.kind = MessageKind::kSlot, .size_bytes = 1 << 20, .chunk_bytes = kPiece},
       {.kind = MessageKind::kSlot, .size_bytes = kPiece, .chunk_bytes = kPiece + 4},
+      {.kind = MessageKind::kSlot, .size_bytes = kPiece, .payload = {0, room - kPiece + 64}, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kSlot, .size_bytes = kPiece, .payload = {0, UINT64_MAX - 63}, .chunk_bytes = kPiece},
       {.kind = MessageKind::kDirect, .size_bytes = kPiece, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}, .chunk_bytes = kPiece},

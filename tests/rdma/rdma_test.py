@@ -109,6 +109,21 @@ class Faults(GuestTest):
         self.assertRegex(done.stderr, r"link down\? \(completion status 2,|\(completion status 12,", done)
         self.assertRegex(done.stderr, r"rxe[01] port 1, queue pair \d+ \(RoCE v2 over IPv4 ::ffff:10\.77\.[01]\.1\)")
 
+    def test_where_one_of_two_devices_fails_under_way_the_job_goes_on_and_no_bit_is_wrong(self):
+        check = job.program("all_reduce_check")
+        done = self.guest(f"""
+            bash /run/guest/add-pair 2
+            export TUTTI_TRANSPORT=verbs TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
+            tutti run -n 2 --no-prefix -- bash -c \
+              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec {check} 65537' > /tmp/out 2> /tmp/err &
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do sleep 0.1; done
+            sleep 0.5
+            ip link set rdv0 down
+            wait $! || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", 300)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"cases on 2 ranks: 0 wrong\n$", done)
+        self.assertRegex(done.stderr, r"is reached over one queue pair less: ", done)
+
     def test_a_path_on_which_nothing_crosses_is_left_for_another_one_at_the_start(self):
         # What goes from a device to itself crosses no veth.
         done = self.guest("tc qdisc add dev rdv0 root netem loss 100%; export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2\n"

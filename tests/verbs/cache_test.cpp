@@ -11,7 +11,7 @@ constexpr size_t kWindow = 64 << 10;
 
 // Memory of rank 1 beside its window, shared with rank 0.
 struct Regions {
-  Regions(const VerbsOptions& options, int count) : job(verbs_with(options), 2, kWindow) {
+  Regions(const VerbsOptions& options, int count) : job(verbs_over_one_lane(options), 2, kWindow) {
     check_ok(job.status());
     for (int i = 0; i < count; ++i) {
       memory.push_back(job.node(1).add_window(kWindow).exported);
@@ -84,7 +84,7 @@ TEST_CASE("where the system locks no more, what was used longest ago makes room"
     least = none.fake.counts().registered_bytes;
   }
   before.verbs->set_faults({.lockable_bytes = least + 2 * kWindow});
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   std::vector<const LocalMemory*> memory;
   for (int i = 0; i < 4; ++i) {
@@ -100,7 +100,7 @@ TEST_CASE("where the system locks no more, what was used longest ago makes room"
 
 TEST_CASE("memory that is given up while it is on its way stays registered until it has left") {
   Fake fake;
-  Job job(verbs_with({.regions = 2}), 2, kWindow);
+  Job job(verbs_over_one_lane({.regions = 2}), 2, kWindow);
   check_ok(job.status());
   const LocalMemory* source = job.node(0).add_window(kWindow).exported;
   check_ok(job.link(0, 1).share(*source));

@@ -101,7 +101,7 @@ TEST_CASE("ports that cannot reach each other end connect on both sides and say 
 TEST_CASE("every error status becomes words that name both ends, and the link stays failed") {
   Fake fake;
   int failing = GENERATE(range(1, 23));
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   fake.verbs->set_faults({.failing_request = 1, .failing_status = failing});
   Link& link = job.link(0, 1);
@@ -119,7 +119,7 @@ TEST_CASE("every error status becomes words that name both ends, and the link st
 
 TEST_CASE("a request that fails in the middle of a payload is the error, not those swept out behind it") {
   Fake fake;
-  Job job(verbs_with({}), 2, 4 << 20);
+  Job job(verbs_over_one_lane(), 2, 4 << 20);
   check_ok(job.status());
   fake.verbs->set_faults({.failing_request = 5, .failing_status = IBV_WC_REM_ACCESS_ERR, .lag = 1});
   auto source = pattern(2'000'000, 1);
@@ -131,7 +131,7 @@ TEST_CASE("a request that fails in the middle of a payload is the error, not tho
 
 TEST_CASE("a link that goes down wakes the sleeper with an error") {
   Fake fake;
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   fake.verbs->set_faults({.cut = true});
   Link& link = job.link(0, 1);

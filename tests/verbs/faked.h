@@ -16,6 +16,15 @@ inline Factory verbs_with(const VerbsOptions& wanted) {
   };
 }
 
+// The same from a port of each rank's own: there is one lane, from fake0 to fake1.
+inline Factory verbs_over_one_lane(const VerbsOptions& wanted = {}) {
+  return [wanted](const TransportContext& context) {
+    VerbsOptions options = wanted;
+    options.device = context.rank == 0 ? "fake0" : "fake1";
+    return verbs_with(options)(context);
+  };
+}
+
 // The fake as it was made, before and after.
 struct Fake {
   Fake() { verbs->reset(); }

@@ -40,7 +40,7 @@ TEST_CASE("a payload is there when its line is, however late the device makes it
 
 TEST_CASE("a receiver that looks elsewhere makes the link full, and never unready") {
   Fake fake;
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   uint64_t sent = 0, completed = 0;
   auto fill = [&] {
@@ -110,7 +110,7 @@ TEST_CASE("large payloads never take more requests than the queue has, in both d
 
 TEST_CASE("what a message costs the device is what docs/verbs.md says") {
   Fake fake;
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   uint64_t turn = 0;
   auto cost_of = [&](size_t size_bytes) {
@@ -147,7 +147,7 @@ TEST_CASE("what a message costs the device is what docs/verbs.md says") {
 
 TEST_CASE("exported memory is sent from where it is, and is the caller's again when it has left") {
   Fake fake;
-  Job job(verbs_with({}), 2, kWindow);
+  Job job(verbs_over_one_lane(), 2, kWindow);
   check_ok(job.status());
   std::span source(job.window(0).at(kData), 256 << 10);
   auto content = pattern(source.size(), 4);

@@ -45,6 +45,7 @@ TEST_CASE("the option names devices, and ports of them") {
   CHECK(choose_ports(ports, "mlx5_0", 1).value() == std::vector<size_t>{1, 0});
   CHECK(choose_ports(ports, "mlx5_0:2", 0).value() == std::vector<size_t>{1});
   CHECK(choose_ports(ports, "mlx5_0:1,mlx5_10", 0).value() == std::vector<size_t>{2, 0});
+  CHECK(choose_ports(ports, "mlx5_10,mlx5_10", 0).value() == std::vector<size_t>{2, 2});
   CHECK_THAT(refusal(choose_ports(ports, "mlx5_1", 0)), Catch::Contains("mlx5_10:1 (up)"));
   CHECK_THAT(refusal(choose_ports({}, "", 0)), Catch::Contains("no RDMA device"));
   ports = {port("mlx5_0", 1, 100'000, false)};

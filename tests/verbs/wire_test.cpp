@@ -36,10 +36,14 @@ TEST_CASE("side messages arrive as they were sent") {
   CHECK(heard.probe == said.probe);
   CHECK(heard.name == said.name);
   again(SideReady{});
-  SideVerdict verdict = again(SideVerdict{.proven = false, .ports = 3, .reason = std::string(1000, 'r')});
+  SideVerdict verdict = again(SideVerdict{.proven = false, .ports = 3, .lanes = 2, .reason = std::string(1000, 'r')});
   CHECK(!verdict.proven);
   CHECK(verdict.ports == 3);
+  CHECK(verdict.lanes == 2);
   CHECK(verdict.reason == std::string(480, 'r'));
+  SideLost lost = again(SideLost{.lane = 3, .received = 0x123456789a});
+  CHECK(lost.lane == 3);
+  CHECK(lost.received == 0x123456789a);
 }
 
 TEST_CASE("more addresses than a message holds are left out, the last ones first") {

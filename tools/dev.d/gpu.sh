@@ -29,11 +29,14 @@ command_gpu() {
   report=${1:-$gpu_folder/report.txt}
   need_packages build
   build_preset release -DTUTTI_CUDA=ON
+  configure_preset release -DTUTTI_CUDA=ON -DBUILD_TESTING=ON
+  cmake --build --preset release --parallel "$jobs" --target test_cuda_interpreter >&2
   rm -rf "$gpu_folder"
   mkdir -p "$gpu_folder/bin" "$gpu_folder/lib"
-  cp build/release/tools/tutti "$gpu_folder/bin/"
+  cp build/release/tools/tutti build/release/tests/cuda/test_cuda_interpreter "$gpu_folder/bin/"
   cp build/release/libtutti.so.0 build/release/libtutti_cuda.so "$gpu_folder/lib/"
-  for library in $(libraries_of build/release/tools/tutti build/release/libtutti{.so.0,_cuda.so}); do
+  for library in $(libraries_of build/release/tools/tutti build/release/tests/cuda/test_cuda_interpreter \
+    build/release/libtutti{.so.0,_cuda.so}); do
     [[ $library == */libtutti.so* ]] || cp "$library" "$gpu_folder/lib/"
   done
   cp tools/dev.d/gpu_checks.sh tools/dev.d/gpu_report.sh "$gpu_folder/"

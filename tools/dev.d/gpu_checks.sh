@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and measures tutti on this machine's GPU, with what `tools/dev gpu` has put beside this script. Needs nothing
+# Checks and measures tutti on this machine's GPUs, with what `tools/dev gpu` has put beside this script. Needs nothing
 # else but a driver; takes at most eight minutes.
 #   gpu_checks.sh [REPORT]      the report's file (gpu_report.txt)
 # GPU_CHECKS_MOST is the largest size that is measured (1G).
@@ -35,6 +35,20 @@ for collective in all_reduce broadcast all_to_all all_to_all_v; do
   check 60 "$collective among GPU and CPU ranks" \
     "$tutti" bench "$collective" --ranks 4 --device cuda:0,cpu -b 4 -e 3M -f 29 -n 1 -w 1
 done
+check 120 "the interpreter of Programs, 2 to 8 ranks as streams of one GPU" "$here/bin/test_cuda_interpreter"
+# Ranks with a GPU each, where there are several.
+gpus=$( (nvidia-smi -L || true) 2> /dev/null | grep -c '^GPU ')
+for ranks in 2 4 8; do
+  ((ranks <= gpus)) || continue
+  for collective in $collectives; do
+    check 60 "$collective, $ranks ranks with a GPU each, odd sizes" \
+      "$tutti" bench "$collective" --ranks $ranks --device cuda -b 4 -e 3M -f 29 -n 1 -w 1
+  done
+  check 120 "all_reduce of every type and operation, $ranks ranks with a GPU each" \
+    "$tutti" bench all_reduce --ranks $ranks --device cuda -b 1000 -e 200K -f 199 -d all -o all -n 1 -w 0
+  show_tutti 60 bench all_reduce --ranks $ranks --device cuda -b 8 -e "$most" -f 8
+done
+((gpus > 1)) || say "not there: a second GPU, for ranks with a GPU each"
 if command -v compute-sanitizer > /dev/null; then
   check 90 "compute-sanitizer memcheck" compute-sanitizer --target-processes all --error-exitcode 9 \
     "$tutti" bench all_reduce --ranks 2 --device cuda:0 -b 4 -e 256K -f 61 -n 1 -w 0

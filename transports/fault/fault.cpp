@@ -192,6 +192,8 @@ class FaultTransport final : public Transport {
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
   void use(const LocalMemory* memory) override { inner_->use(memory); }
+  void hold(const LocalMemory* memory) override { inner_->hold(memory); }
+  void let_go(const LocalMemory* memory) override { inner_->let_go(memory); }
   std::unique_ptr<Link> open(int peer) override {
     return std::make_unique<FaultLink>(inner_->open(peer), faults_,
                                        faults_.seed * 1'000'003 + static_cast<uint64_t>(peer));

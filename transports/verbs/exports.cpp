@@ -35,26 +35,57 @@ void VerbsExports::remove(uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
   if (found == exported_.end()) return;
-  if (found->second.registration != nullptr) drop(found->second);
+  if (found->second.registrations != nullptr) drop(found->second);
   exported_.erase(found);
   removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
 
-Status VerbsExports::register_first(const VerbsDevice& device) {
+Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   std::lock_guard lock(mutex_);
+  devices_.resize(std::max(devices_.size(), rail + 1));
+  if (devices_[rail] != nullptr) return {};
+  devices_[rail] = &device;
+  for (auto& [id, exported] : exported_) {
+    if (exported.registrations == nullptr) continue;
+    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
+    if (!made.ok() && id == kFirst) {
+      devices_[rail] = nullptr;
+      return std::move(made).status();
+    }
+    Registrations more = *exported.registrations;
+    more.resize(devices_.size());
+    if (made.ok()) more[rail] = std::make_shared<const Registration>(std::move(*made));
+    exported.registrations = std::make_shared<const Registrations>(std::move(more));
+    changed(exported);
+  }
   auto first = exported_.find(kFirst);
-  return first == exported_.end() ? Status() : use_now(device, first->second);
+  Status used = first == exported_.end() ? Status() : use_now(first->second);
+  if (!used.ok()) {
+    devices_[rail] = nullptr;
+    first->second.refused = 0;  // by this device
+  }
+  return used;
 }
 
-Status VerbsExports::use(const VerbsDevice& device, uint32_t id) {
+Status VerbsExports::use(uint32_t id) {
   std::lock_guard lock(mutex_);
   auto found = exported_.find(id);
-  return found == exported_.end() ? Status() : use_now(device, found->second);
+  return found == exported_.end() ? Status() : use_now(found->second);
 }
 
-Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
+void VerbsExports::hold(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  if (auto found = exported_.find(id); found != exported_.end()) ++found->second.holders;
+}
+
+void VerbsExports::let_go(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  if (auto found = exported_.find(id); found != exported_.end()) --found->second.holders;
+}
+
+Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
-  if (exported.registration != nullptr) return {};
+  if (exported.registrations != nullptr || devices_.empty()) return {};
   bool is_first = exported.memory.id == kFirst;
   while (!is_first && !fits(exported) && drop_oldest(exported)) {
   }
@@ -63,15 +94,13 @@ Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
                  exported.memory.bytes.size());
   }
   if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
-  auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
-  while (!made.ok() && drop_oldest(exported)) {
-    made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
-  }
+  auto made = register_everywhere(exported.memory);
+  while (!made.ok() && drop_oldest(exported)) made = register_everywhere(exported.memory);
   if (!made.ok()) {
     exported.refused = drops_;
     return std::move(made).status();
   }
-  exported.registration = std::make_shared<const Registration>(std::move(*made));
+  exported.registrations = std::move(*made);
   by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
@@ -81,17 +110,29 @@ Status VerbsExports::use_now(const VerbsDevice& device, Exported& exported) {
   return {};
 }
 
+Result<std::shared_ptr<const VerbsExports::Registrations>> VerbsExports::register_everywhere(
+    const LocalMemory& memory) const {
+  Registrations made(devices_.size());
+  for (size_t rail = 0; rail < devices_.size(); ++rail) {
+    if (devices_[rail] == nullptr) continue;
+    made[rail] = std::make_shared<const Registration>(
+        TUTTI_TRY(Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers)));
+  }
+  return std::make_shared<const Registrations>(std::move(made));
+}
+
 bool VerbsExports::fits(const Exported& exported) const {
   return regions_ < bounds_.regions && exported.memory.bytes.size() <= bounds_.bytes &&
          bytes_ <= bounds_.bytes - exported.memory.bytes.size();
 }
 
-// Both buffers of the call that is about to begin stay, and the first memory.
+// Both buffers of the call that is about to begin stay, what is held, and the first memory.
 bool VerbsExports::drop_oldest(const Exported& keep) {
   auto oldest = exported_.end();
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
-    if (each->first == kFirst || other.registration == nullptr || other.used + 1 >= keep.used) continue;
+    bool stays = each->first == kFirst || other.holders > 0 || other.used + 1 >= keep.used;
+    if (stays || other.registrations == nullptr) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
   if (oldest == exported_.end()) return false;
@@ -101,7 +142,7 @@ bool VerbsExports::drop_oldest(const Exported& keep) {
 
 void VerbsExports::drop(Exported& exported) {
   by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
-  exported.registration.reset();  // puts that are under way keep it until they have left
+  exported.registrations.reset();  // puts that are under way keep it until they have left
   ++drops_;
   if (exported.memory.id != kFirst) {
     --regions_;
@@ -118,14 +159,11 @@ std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std:
   auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
   size_t size_bytes = exported.memory.bytes.size();
   if (offset > size_bytes || bytes.size() > size_bytes - offset) return std::nullopt;
-  return Source{exported.registration, exported.memory.bytes};
+  return Source{exported.registrations, exported.memory.bytes};
 }
 
 VerbsExports::Change VerbsExports::state_of(const Exported& exported) {
-  Change change{.id = exported.memory.id, .size_bytes = exported.memory.bytes.size(), .range = std::nullopt};
-  if (exported.registration == nullptr) return change;
-  change.range = {reinterpret_cast<uint64_t>(exported.memory.bytes.data()), exported.registration->remote_key()};
-  return change;
+  return {.id = exported.memory.id, .bytes = exported.memory.bytes, .registrations = exported.registrations};
 }
 
 VerbsExports::Change VerbsExports::state_of(uint32_t id) const {
@@ -141,7 +179,7 @@ std::vector<VerbsExports::Change> VerbsExports::changes_since(uint64_t version) 
   }
   auto first = std::upper_bound(removed_.begin(), removed_.end(), std::pair(version, UINT32_MAX));
   for (auto each = first; each != removed_.end(); ++each) {
-    changes.push_back({.id = each->second, .size_bytes = 0, .range = std::nullopt, .is_gone = true});
+    changes.push_back({.id = each->second, .bytes = {}, .registrations = nullptr, .is_gone = true});
   }
   return changes;
 }

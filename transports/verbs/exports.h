@@ -1,6 +1,6 @@
-// The memory that a rank has exported, and the cache of its registrations with one device. Registering pins memory and
-// takes long, so it waits until a peer is to write there, and then stays: as much as the bounds allow, what was used
-// longest ago going first. docs/verbs.md says why memory of others is never registered. Thread-safe.
+// The memory that a rank has exported, and the cache of its registrations with the devices that links use. Registering
+// pins memory and takes long, so it waits until a peer is to write there, and then stays: as much as the bounds allow,
+// what was used longest ago going first. docs/verbs.md says why memory of others is never registered. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,16 +22,18 @@ class VerbsExports {
     size_t regions = SIZE_MAX;
     uint64_t bytes = UINT64_MAX;
   };
-  // Memory as a device reads it; registered at least as long as this lives.
+  // By the number of the device's port among this rank's; null where that is not in use, or takes no more.
+  using Registrations = std::vector<std::shared_ptr<const Registration>>;
+  // Memory as devices read it; registered at least as long as this lives.
   struct Source {
-    std::shared_ptr<const Registration> registration;
+    std::shared_ptr<const Registrations> registrations;
     std::span<const std::byte> bytes;
   };
-  // What peers may do with memory `id` from now on: write to `range`, if there is one.
+  // What peers may do with memory `id` from now on: write to it, by devices with which it is registered.
   struct Change {
     uint32_t id = 0;
-    uint64_t size_bytes = 0;
-    std::optional<RemoteRange> range;
+    std::span<std::byte> bytes;
+    std::shared_ptr<const Registrations> registrations;  // null: they may not
     bool is_gone = false;     // it is exported no more
   };
 
@@ -40,11 +42,14 @@ class VerbsExports {
   void add(const LocalMemory& memory);
   void remove(uint32_t id);
 
-  // Of the first memory: whether it can be registered. From then on there are links over the device.
-  Status register_first(const VerbsDevice& device);
-  bool is_in_use() const { return version() > 0; }
-  // Sees to it that `memory` is registered. Errors: it cannot be; peers are then served without.
-  Status use(const VerbsDevice& device, uint32_t id);
+  // Links use the device of port `rail` from now on: what is registered is so with it too. Errors: not even the first
+  // memory can be.
+  Status add_device(size_t rail, const VerbsDevice& device);
+  // Sees to it that the memory is registered, if there is a device. Errors: it cannot be; peers are served without.
+  Status use(uint32_t id);
+  // Between the two it stays as it is, whatever else is used. Counted.
+  void hold(uint32_t id);
+  void let_go(uint32_t id);
   // The registered memory that holds all of `bytes`.
   std::optional<Source> source_of(std::span<const std::byte> bytes) const;
 
@@ -56,20 +61,23 @@ class VerbsExports {
  private:
   struct Exported {
     LocalMemory memory;
-    std::shared_ptr<const Registration> registration;
+    std::shared_ptr<const Registrations> registrations;
     uint64_t used = 0;       // the use() that was the last
+    uint64_t holders = 0;
     uint64_t refused = 0;    // drops_ when the system took no more
     uint64_t changed = 0;    // the version since which it is as it is
   };
   static Change state_of(const Exported& exported);
   // With mutex_.
-  Status use_now(const VerbsDevice& device, Exported& exported);
+  Status use_now(Exported& exported);
+  Result<std::shared_ptr<const Registrations>> register_everywhere(const LocalMemory& memory) const;
   bool fits(const Exported& exported) const;
   bool drop_oldest(const Exported& keep);
   void drop(Exported& exported);
   void changed(Exported& exported) { exported.changed = version_.fetch_add(1, std::memory_order_release) + 1; }
 
   const Bounds bounds_;
+  std::vector<const VerbsDevice*> devices_;   // by rail; null where no link uses it
   mutable std::mutex mutex_;
   std::map<uint32_t, Exported> exported_;     // by id
   std::map<uintptr_t, uint32_t> by_address_;  // what is registered

@@ -2,51 +2,46 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <thread>
 
 #include "transports/common/mapped.h"
-#include "transports/verbs/causes.h"
 
 namespace tutti {
 namespace {
 
-constexpr size_t kTakenAtOnce = 16;
-constexpr int kTakesPerPoll = 8;      // so that one busy peer does not keep the others waiting
 constexpr uint32_t kLookEvery = 64;   // polls: looking at the side channel takes a system call
 constexpr size_t kLeastInPlace = 16 * 1024;  // less is copied before a completion could tell that it has left
-constexpr int64_t kGraceMs = 100;     // in which the end of a peer turns out to be the cause of an error
 constexpr int64_t kFinishMs = 1000;   // in which what was sent last arrives
 
 }  // namespace
 
 VerbsLink::~VerbsLink() {
-  if (stage_ == Stage::kDone && state_.ok() && !broken_) finish();
+  if (stage_ == Stage::kDone && state_.ok() && !lost_all_) finish();
 }
 
-// The queue pair takes with it what has not arrived.
+// The queue pairs take with them what has not arrived.
 void VerbsLink::finish() {
   Deadline deadline = Deadline::after_ms(kFinishMs);
-  std::array<ibv_wc, kTakenAtOnce> completions;
-  if (!engine_->sender.ask_for_all().ok()) return;
-  while (!engine_->sender.all_completed() && !deadline.passed()) {
-    auto count = engine_->queue->take(completions);
-    if (!count.ok()) return;
-    for (const ibv_wc& each : std::span(completions).first(*count)) {
-      if (each.status != IBV_WC_SUCCESS) return;
-      if ((each.opcode & IBV_WC_RECV) == 0) engine_->sender.on_completed(each.wr_id);
+  auto ignore = [](const MessageHead&, std::span<const std::byte>) { return Status(); };
+  for (VerbsLane* lane : lanes_) {
+    if (!lane->is_in_use() || !lane->sender().ask_for_all().ok()) continue;
+    while (!lane->sender().all_completed() && !lane->broken() && !deadline.passed()) {
+      auto taken = lane->take_completions(ignore);
+      if (!taken.ok()) return;
+      if (!*taken) std::this_thread::yield();
     }
-    if (*count == 0) std::this_thread::yield();
   }
 }
 
 Status VerbsLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
-  engine_->receiver.expose(memory.id, memory.bytes);
-  TUTTI_TRY(rail().exports.use(*rail().device, memory.id));
-  news_.push_back(rail().exports.state_of(memory.id));
+  receiver_.expose(memory.id, memory.bytes);
+  TUTTI_TRY(shared_.exports.use(memory.id));
+  news_.push_back(shared_.exports.state_of(memory.id));
+  bool is_reached = range_of(news_.back()).has_value();
   auto told = tell_news();
-  return told.ok() ? Status() : state_.fail(told.status().code(), told.status().message());
+  if (!told.ok()) return state_.fail(told.status().code(), told.status().message());
+  return is_reached ? Status() : error(Code::kSystem, "not all RDMA devices take the memory");
 }
 
 const RemoteMemory* VerbsLink::find(uint32_t id) {
@@ -54,21 +49,33 @@ const RemoteMemory* VerbsLink::find(uint32_t id) {
   return found == remote_.end() ? nullptr : &found->second;
 }
 
-RemoteRange VerbsLink::place_of(const RemoteSlice& slice) const {
-  const RemoteRange& range = static_cast<const Remote*>(slice.memory)->range;
-  return {range.address + slice.offset, range.key};
+RemoteRange VerbsLink::place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const {
+  auto index = static_cast<size_t>(std::find(lanes_.begin(), lanes_.end(), &lane) - lanes_.begin());
+  return {range.address + offset, range.keys[index]};
 }
 
 // Of the memory that `from` lies in; null where it is copied, since it has none or is small.
-const std::shared_ptr<const Registration>& VerbsLink::registration_of(std::span<const std::byte> from) {
-  static const std::shared_ptr<const Registration> kNone;
-  if (from.size() < kLeastInPlace) return kNone;
+std::shared_ptr<const Registration> VerbsLink::registration_of(const VerbsLane& lane, std::span<const std::byte> from) {
+  if (from.size() < kLeastInPlace) return nullptr;
   auto holds = [&] {
     return source_ && from.data() >= source_->bytes.data() &&
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
   };
-  if (!holds()) source_ = rail().exports.source_of(from);
-  return source_ ? source_->registration : kNone;
+  if (!holds()) source_ = shared_.exports.source_of(from);
+  if (!source_ || lane.rail() >= source_->registrations->size()) return nullptr;
+  return (*source_->registrations)[lane.rail()];
+}
+
+std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& change) const {
+  if (change.registrations == nullptr) return std::nullopt;
+  SharedRange range{.address = reinterpret_cast<uint64_t>(change.bytes.data())};
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    size_t rail = lanes_[i]->rail();
+    const VerbsExports::Registrations& made = *change.registrations;
+    if (rail >= made.size() || made[rail] == nullptr) return std::nullopt;
+    range.keys[i] = made[rail]->remote_key();
+  }
+  return range;
 }
 
 Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
@@ -77,28 +84,40 @@ Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from
   auto problem = put_problem(to, from.size());
   if (problem.empty()) problem = signal_problem(signal);
   if (!problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  if (auto clear = is_clear(); !clear.ok()) return taken(clear.status());
+  else if (!*clear) return PutResult::kFull;
+  VerbsLane* lane = lane_for(from);
+  if (lane == nullptr) return PutResult::kFull;
   MessageHead head{.kind = MessageHead::Kind::kSignal,
                    .signal_memory = signal.memory->id,
                    .signal_offset = signal.offset,
                    .payload_memory = from.empty() ? 0 : to.memory->id,
-                   .payload_offset = to.offset};
-  if (auto told = tell_news(); !told.ok() || !*told) return waits_for_news(told);
-  return taken(engine_->sender.put(from.empty() ? RemoteRange() : place_of(to), from, registration_of(from), head,
-                                   line));
+                   .payload_offset = to.offset,
+                   .number = number_ + 1};
+  RemoteRange place;
+  if (!from.empty()) place = place_on(*lane, static_cast<const Remote*>(to.memory)->range, to.offset);
+  auto sent = taken(lane->sender().put(place, from, registration_of(*lane, from), head, line, puts_ + 1));
+  if (sent.ok() && *sent == PutResult::kDone) {
+    ++number_;
+    ++puts_;
+  }
+  return sent;
 }
 
 Result<PutResult> VerbsLink::signal(RemoteSlice signal, const Line& line) {
   if (!state_.ok()) return state_.check();
   if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
+  if (auto clear = is_clear(); !clear.ok()) return taken(clear.status());
+  else if (!*clear) return PutResult::kFull;
+  VerbsLane* lane = lane_for({});
+  if (lane == nullptr) return PutResult::kFull;
   MessageHead head{.kind = MessageHead::Kind::kSignal,
                    .signal_memory = signal.memory->id,
-                   .signal_offset = signal.offset};
-  if (auto told = tell_news(); !told.ok() || !*told) return waits_for_news(told);
-  return taken(engine_->sender.signal(head, line));
-}
-
-Result<PutResult> VerbsLink::waits_for_news(const Result<bool>& told) {
-  return told.ok() ? Result<PutResult>(PutResult::kFull) : taken(told.status());
+                   .signal_offset = signal.offset,
+                   .number = number_ + 1};
+  auto sent = taken(lane->sender().signal(head, line));
+  if (sent.ok() && *sent == PutResult::kDone) ++number_;
+  return sent;
 }
 
 Result<PutResult> VerbsLink::taken(Result<PutResult> result) {
@@ -111,24 +130,40 @@ Status VerbsLink::pull(std::span<std::byte>, uint64_t) {
   return state_.refuse(Code::kInvalidUsage, "memory cannot be pulled over verbs");
 }
 
-// What the device has goes without us; a payload that waits for a block does not.
+// What a device has goes without us; a payload that waits for a block does not, nor what a failed lane had.
 bool VerbsLink::has_pending() const {
-  return engine_ && (engine_->sender.has_unfinished() || side_->has_unsent() || !news_.empty());
+  if (!side_) return false;
+  bool lanes_have = std::any_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
+    bool is_failing = !lane->is_in_use() && lane->state() != VerbsLane::State::kOver;
+    return is_failing || lane->sender().has_unfinished();
+  });
+  return lanes_have || !owed_.empty() || side_->has_unsent() || !news_.empty();
+}
+
+// What was copied once may have to be sent once more, from the copy.
+uint64_t VerbsLink::puts_completed_now() const {
+  uint64_t oldest = puts_ + 1;
+  for (const VerbsLane* lane : lanes_) oldest = std::min(oldest, lane->sender().oldest_put());
+  for (const Owed& owed : owed_) oldest = owed.put != 0 ? std::min(oldest, owed.put) : oldest;
+  return oldest - 1;
 }
 
 Status VerbsLink::poll(uint64_t* puts_completed) {
   TUTTI_TRY(state_.check());
   bool moved = false;
   Status status = ended_;
-  if (status.ok() && !broken_) status = tell_news().status();
+  if (status.ok() && !lost_all_) status = is_clear().status();
   if (status.ok()) {
     auto completed = take_completions();
     moved = completed.ok() && *completed;
     if (!completed.ok()) status = completed.status();
   }
-  if (status.ok() && !broken_) status = engine_->sender.advance();
-  *puts_completed = engine_->sender.puts_completed();
-  if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || broken_ || side_->has_unsent())) {
+  for (VerbsLane* lane : lanes_) {
+    if (status.ok() && lane->is_in_use()) status = lane->sender().advance();
+  }
+  *puts_completed = completed_ = std::max(completed_, puts_completed_now());
+  if (moved) look_aside_ = false;  // this is what has ended the sleep; what else has, ends the next one too
+  if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || lost_all_ || side_->has_unsent())) {
     status = look_for_the_end(moved);
   }
   return status.ok() ? Status() : state_.fail(status.code(), status.message());
@@ -145,61 +180,35 @@ Status VerbsLink::look_for_the_end(bool moved) {
     ended_ = std::move(status);
     return moved ? Status() : ended_;
   }
-  if (!broken_ || !broken_->report_at.passed()) return {};
-  return error(Code::kRemote, "{}", broken_->what);
+  if (!lost_all_) return said ? is_clear().status() : Status();
+  return lost_all_->passed() ? error(Code::kRemote, "{}", last_lost_->broken()->what) : Status();
 }
 
 Status VerbsLink::take_side(bool* moved) {
   while (auto message = TUTTI_TRY(side_->receive())) {
     *moved = true;
     TUTTI_TRY(handle(*message));
-    if (stage_ == Stage::kGaveUp && peer_proven_) break;  // what comes now is of other ports
+    if (both_have_spoken()) break;  // what comes now is of the next lane
   }
   return {};
 }
 
-Result<bool> VerbsLink::take_completions() {
-  std::array<ibv_wc, kTakenAtOnce> completions;
-  bool any = false;
-  for (int i = 0; i < kTakesPerPoll; ++i) {
-    size_t count = TUTTI_TRY(engine_->queue->take(completions));
-    for (const ibv_wc& each : std::span(completions).first(count)) TUTTI_TRY(on_completion(each));
-    any = any || count > 0;
-    if (count < completions.size()) break;
+Result<bool> VerbsLink::is_clear() {
+  bool is_whole = owed_.empty() && std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
+    return lane->is_in_use() || lane->state() == VerbsLane::State::kOver;
+  });
+  if (!is_whole && !lost_all_) [[unlikely]] {
+    TUTTI_TRY(advance_losses());
+    if (!owed_.empty()) return false;
   }
-  return any;
-}
-
-Status VerbsLink::on_completion(const ibv_wc& completion) {
-  if (completion.status != IBV_WC_SUCCESS) {
-    note_broken(completion);
-    return {};
-  }
-  if ((completion.opcode & IBV_WC_RECV) == 0) {
-    engine_->sender.on_completed(completion.wr_id);
-    return {};
-  }
-  auto message = TUTTI_TRY(engine_->receiver.take(completion.wr_id, completion.byte_len));
-  engine_->sender.on_message(message.head);
-  take_news(message);
-  return message.head.kind == MessageHead::Kind::kProbe ? check_probe() : Status();
-}
-
-void VerbsLink::note_broken(const ibv_wc& completion) {
-  bool consequence = is_consequence(completion.status);
-  if (broken_ && (!broken_->is_consequence || consequence)) return;
-  broken_ = {.what = fmt::format("{} (completion status {}, vendor code {}); {}", cause_of(completion.status),
-                                 static_cast<int>(completion.status), completion.vendor_err, ends()),
-             .is_consequence = consequence,
-             .is_silence = completion.status == IBV_WC_RETRY_EXC_ERR,
-             .report_at = broken_ ? broken_->report_at : Deadline::after_ms(kGraceMs)};
+  return tell_news();
 }
 
 void VerbsLink::gather_news() {
-  uint64_t version = rail().exports.version();
+  uint64_t version = shared_.exports.version();
   if (version == version_seen_) return;
-  for (const VerbsExports::Change& change : rail().exports.changes_since(version_seen_)) {
-    bool is_known = change.is_gone ? engine_->receiver.hide(change.id) : engine_->receiver.exposes(change.id);
+  for (const VerbsExports::Change& change : shared_.exports.changes_since(version_seen_)) {
+    bool is_known = change.is_gone ? receiver_.hide(change.id) : receiver_.exposes(change.id);
     if (is_known) news_.push_back(change);
   }
   version_seen_ = version;
@@ -211,22 +220,29 @@ Result<bool> VerbsLink::tell_news() {
   gather_news();
   for (; !news_.empty(); news_.pop_front()) {
     const VerbsExports::Change& change = news_.front();
-    auto kind = change.range ? MessageHead::Kind::kShare : MessageHead::Kind::kRelease;
-    Line line = encode(change.size_bytes, change.range.value_or(RemoteRange()));
-    auto sent = TUTTI_TRY(engine_->sender.signal({.kind = kind, .signal_memory = change.id}, line));
+    auto range = range_of(change);
+    auto kind = range ? MessageHead::Kind::kShare : MessageHead::Kind::kRelease;
+    VerbsLane* lane = lane_for({});
+    if (lane == nullptr) return false;
+    auto sent = TUTTI_TRY(lane->sender().signal({.kind = kind, .signal_memory = change.id, .number = number_ + 1},
+                                                encode(change.bytes.size(), range.value_or(SharedRange()))));
     if (sent == PutResult::kFull) return false;
+    ++number_;
   }
   return true;
 }
 
-void VerbsLink::take_news(const VerbsReceiver::Message& message) {
-  uint32_t id = message.head.signal_memory;
-  if (message.head.kind == MessageHead::Kind::kRelease) remote_.erase(id);
-  if (message.head.kind != MessageHead::Kind::kShare) return;
-  Remote& remote = remote_[id];
-  remote.id = id;
-  remote.size_bytes = message.line.words[0];
-  remote.range = {.address = message.line.words[1], .key = static_cast<uint32_t>(message.line.words[2])};
+void VerbsLink::take_news() {
+  while (auto news = receiver_.next_news()) {
+    if (news->kind == MessageHead::Kind::kRelease) {
+      remote_.erase(news->memory);
+    } else {
+      Remote& remote = remote_[news->memory];
+      remote.id = news->memory;
+      remote.size_bytes = news->line.words[0];
+      remote.range = range_in(news->line);
+    }
+  }
 }
 
 void VerbsLink::arm(WaitSet& waits) {
@@ -237,15 +253,18 @@ void VerbsLink::arm(WaitSet& waits) {
     return;
   }
   waits.add(side_->fd(), static_cast<short>(side_->has_unsent() ? POLLIN | POLLOUT : POLLIN));
-  if (!engine_) return;
   armed_ = true;
-  auto fd = engine_->queue->arm();
-  if (fd.ok()) waits.add(*fd, POLLIN);
+  Status armed;
+  visit_live([&](VerbsLane& lane) {
+    auto fd = lane.queue().arm();
+    if (fd.ok()) waits.add(*fd, POLLIN);
+    else armed = fd.status();
+  });
   // What had completed before wakes nobody: it is taken now, and the sleep is over before it begins.
-  auto completed = fd.ok() ? take_completions() : Result<bool>(fd.status());
+  auto completed = armed.ok() ? take_completions() : Result<bool>(armed);
   if (!completed.ok()) ended_ = completed.status();
   if (!completed.ok() || *completed) bell_->bell().ring_if_asleep();
-  if (broken_) waits.wake_within(broken_->report_at.left_ms());
+  if (lost_all_) waits.wake_within(lost_all_->left_ms());
 }
 
 void VerbsLink::disarm() {
@@ -253,13 +272,15 @@ void VerbsLink::disarm() {
   if (!armed_) return;
   armed_ = false;
   look_aside_ = true;
-  engine_->queue->disarm();
+  visit_live([](VerbsLane& lane) { lane.queue().disarm(); });
 }
 
 void VerbsLink::abort() noexcept {
   if (!state_.abort()) return;
   // From now on no device of a peer writes into memory that this rank's caller is about to have back.
-  if (QueuePair* queue = published_queue_.load()) queue->shut();
+  for (auto& published : published_queues_) {
+    if (QueuePair* queue = published.load()) queue->shut();
+  }
   if (int socket = published_.load(); socket >= 0) ::shutdown(socket, SHUT_RDWR);
   shared_.bells.ring();
 }

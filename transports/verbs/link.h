@@ -1,7 +1,8 @@
-// One end of a verbs link: a queue pair for data, and beside it the connection by which the ends met.
+// One end of a verbs link: lanes for data, and beside them the connection by which the ends met.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -12,18 +13,16 @@
 #include "transports/common/link_state.h"
 #include "transports/common/tcp_meeting.h"
 #include "transports/verbs/exports.h"
+#include "transports/verbs/lane.h"
 #include "transports/verbs/receiver.h"
-#include "transports/verbs/sender.h"
 #include "transports/verbs/side_channel.h"
 
 namespace tutti {
 
-// A port of this rank, and what is registered with it.
+// A port of this rank.
 struct VerbsRail {
-  VerbsRail(const PortFacts& facts, const VerbsExports::Bounds& bounds) : port(facts), exports(bounds) {}
   PortFacts port;
   std::unique_ptr<VerbsDevice> device;  // of those beside the first, since a Link has tried it
-  VerbsExports exports;                 // before the device ends
 };
 
 // What the Links of one rank share; owned by its Transport, which outlives them.
@@ -31,6 +30,7 @@ struct VerbsShared {
   VerbsOptions options;
   TcpMeeting meeting;
   std::deque<VerbsRail> rails;          // since listen(), best first
+  VerbsExports exports;                 // ends before the devices
   BellRow bells;
 };
 
@@ -51,7 +51,7 @@ class VerbsLink final : public Link {
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
-  std::byte* stage(size_t size_bytes) override { return engine_->sender.stage(size_bytes); }
+  std::byte* stage(size_t size_bytes) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
@@ -64,61 +64,61 @@ class VerbsLink final : public Link {
   bool is_accessed() const noexcept override { return false; }
 
  private:
+  static constexpr size_t kMostTries = 4;  // of pairs of ports; each takes seconds where nothing crosses
+  static_assert(kMostTries >= kMostLanes);
+
   enum class Stage : uint8_t { kStart, kMeet, kHello, kReady, kProbe, kVerdict, kGaveUp, kDone };
-
   struct Remote : RemoteMemory {
-    RemoteRange range;
-  };
-  // What exists from the meeting on, until the end.
-  struct Engine {
-    Engine(LinkMemory made, std::unique_ptr<QueuePair> pair)
-        : memory(std::move(made)), queue(std::move(pair)), sender(*queue, memory), receiver(*queue, memory) {}
-    LinkMemory memory;
-    std::unique_ptr<QueuePair> queue;
-    VerbsSender sender;
-    VerbsReceiver receiver;
-  };
-  // An error of the queue pair that may be a consequence of the peer's end.
-  struct Broken {
-    std::string what;
-    bool is_consequence = false;
-    bool is_silence = false;  // nothing came back
-    Deadline report_at;
+    SharedRange range;
   };
 
-  // link_connect.cpp
+  // link_connect.cpp: the lanes are made one after another.
   Result<Progress> step(std::span<const std::byte> peer_address);
   Result<Progress> negotiate();
-  // True if something has happened.
-  Result<bool> look_at_queue();
   Status meet(Fd socket);
   // Begins with the pair of ports that is next.
   Status say_hello();
-  Status open_engine();
-  Status try_next_ports();
-  size_t ports_to_try() const;
-  uint8_t own_ports() const { return static_cast<uint8_t>(std::min<size_t>(shared_.rails.size(), UINT8_MAX)); }
-  VerbsRail& rail() const { return shared_.rails[rail_]; }
+  Status open_lane();
+  // Both ends have told what became of the pair of ports.
+  Result<Progress> conclude();
+  size_t most_tries() const;
+  size_t wanted_lanes() const { return std::max(own_lanes(), peer_lanes_); }
+  size_t own_lanes() const;
+  SideVerdict verdict(bool proven, std::string reason) const;
+  // True if something has happened.
+  Result<bool> look_at_queue();
   Status join_queues(const SideHello& hello);
   Status check_probe();
   Status give_up(Status why);
   Status take_verdict(const SideVerdict& verdict);
-  std::string ends() const;
-
-  RemoteRange place_of(const RemoteSlice& slice) const;
-  const std::shared_ptr<const Registration>& registration_of(std::span<const std::byte> from);
-  Result<PutResult> taken(Result<PutResult> result);
-  // Tells the peer what has become of this rank's memory, before anything else goes; false while there is no room.
-  Result<bool> tell_news();
-  Result<PutResult> waits_for_news(const Result<bool>& told);
-  void gather_news();
-  void take_news(const VerbsReceiver::Message& message);
-  Status take_side(bool* moved);
+  bool both_have_spoken() const { return (stage_ == Stage::kVerdict || stage_ == Stage::kGaveUp) && peer_proven_; }
   Status handle(const SideMessage& message);
+
+  // link_lanes.cpp: which lane takes what, and what happens when one fails.
+  VerbsLane* lane_for(std::span<const std::byte> from);
+  template <typename Visit>
+  void visit_live(Visit&& visit);
   // Takes what has completed; true if anything has.
   Result<bool> take_completions();
-  Status on_completion(const ibv_wc& completion);
-  void note_broken(const ibv_wc& completion);
+  void lose(VerbsLane& lane);
+  Status take_lost(const SideLost& lost);
+  // Goes on with lanes that fail: true if anything has moved.
+  Result<bool> advance_losses();
+  Result<bool> send_owed();
+
+  RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
+  std::shared_ptr<const Registration> registration_of(const VerbsLane& lane, std::span<const std::byte> from);
+  // What peers are told of memory; none where not all lanes reach it.
+  std::optional<SharedRange> range_of(const VerbsExports::Change& change) const;
+  Result<PutResult> taken(Result<PutResult> result);
+  // Whether what must go before anything else has gone: what failed lanes owe, and what has become of this rank's
+  // memory. False while there is no room.
+  Result<bool> is_clear();
+  Result<bool> tell_news();
+  void gather_news();
+  void take_news();
+  Status take_side(bool* moved);
+  uint64_t puts_completed_now() const;
   Status look_for_the_end(bool moved);
   void finish();
 
@@ -128,29 +128,43 @@ class VerbsLink final : public Link {
   Status gave_up_;                             // why, once this end has, of the first ports that were tried
   Status last_reason_;                         // and of the last ones
   bool both_gave_up_ = false;
-  size_t tries_ = 0;                           // of pairs of ports, that were in vain
-  size_t rail_ = 0;
+  size_t tries_ = 0;                           // of pairs of ports, that are over
+  size_t rail_ = 0;                            // this rank's port of the pair that is tried
   size_t peer_ports_ = 1;
+  size_t peer_lanes_ = 1;
   bool heard_probe_ = false;
   std::optional<bool> peer_proven_;            // its verdict
-  std::string peer_name_;                      // "mlx5_1 port 1, queue pair 17"
-  Route route_;
   std::unordered_map<uint32_t, Remote> remote_;
   uint64_t version_seen_ = 0;                  // of the exports
   std::deque<VerbsExports::Change> news_;      // that the peer does not know yet
   std::optional<VerbsExports::Source> source_; // that the last put came from
+  uint64_t number_ = 0;                        // of the last message that has one
+  uint64_t puts_ = 0;                          // taken
+  uint64_t completed_ = 0;                     // of them
+  std::deque<Owed> owed_;                      // of lanes that have failed
   uint32_t polls_ = 0;
   bool armed_ = false;
   bool look_aside_ = false;                    // in the next poll()
-  std::optional<Broken> broken_;
+  const VerbsLane* last_lost_ = nullptr;
+  std::optional<Deadline> lost_all_;           // no lane is left; why is told then, if the peer's end is not the cause
   Status ended_;                               // an error that poll() has not told yet
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
   std::unique_ptr<Connector> connector_;       // until they met
-  std::vector<std::unique_ptr<Engine>> past_;  // of ports that did not work
-  std::unique_ptr<Engine> engine_;             // ends after the side channel
-  std::unique_ptr<VerbsSideChannel> side_;          // none until they met
+  std::vector<std::unique_ptr<VerbsLane>> tried_;  // all until the end, since abort() may be about to use them
+  VerbsLane* joining_ = nullptr;               // the one of them that is being tried
+  std::vector<VerbsLane*> lanes_;              // those that both ends have proven, in the same order at both
+  VerbsReceiver receiver_;
+  std::unique_ptr<VerbsSideChannel> side_;     // none until they met; ends before the lanes
   std::atomic<int> published_{-1};             // its socket, for abort() on another thread
-  std::atomic<QueuePair*> published_queue_{nullptr};
+  std::array<std::atomic<QueuePair*>, kMostTries> published_queues_{};
 };
+
+template <typename Visit>
+void VerbsLink::visit_live(Visit&& visit) {
+  if (joining_ != nullptr) visit(*joining_);
+  for (VerbsLane* lane : lanes_) {
+    if (lane->is_live()) visit(*lane);
+  }
+}
 
 }  // namespace tutti

@@ -1,7 +1,7 @@
 // How two ends of a verbs link join: they meet over TCP, tell each other their queue pairs, each writes a pattern into
-// the other one's memory and says so over the queue pair, and only when both have seen data cross both ways they are
-// connected. Where it fails, both know, and what stood in the way: they begin again with other ports, as far as they
-// have some.
+// the other one's memory and says so over the queue pair, and only when both have seen data cross both ways they have a
+// lane. Then comes the next one, until there are as many as they want. Where it fails, both know, and what stood in the
+// way: they begin again with other ports, as far as they have some.
 #include <algorithm>
 #include <cstring>
 
@@ -10,8 +10,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr size_t kMostTries = 4;  // of pairs of ports; each takes seconds where nothing crosses
 
 // What `rank` writes for the pre-flight check: known to whoever knows the job's token, different for each end.
 std::vector<std::byte> pattern_of(const LinkIdentity& identity, int rank) {
@@ -66,29 +64,22 @@ Status VerbsLink::meet(Fd socket) {
 
 Status VerbsLink::say_hello() {
   stage_ = Stage::kHello;
-  rail_ = port_at(tries_, state_.dials() ? peer_ports_ : shared_.rails.size(),
+  size_t pair = tries_ % (shared_.rails.size() * peer_ports_);
+  rail_ = port_at(pair, state_.dials() ? peer_ports_ : shared_.rails.size(),
                   state_.dials() ? shared_.rails.size() : peer_ports_, !state_.dials());
-  if (Status opened = open_engine(); !opened.ok()) return give_up(opened);
-  auto address = rail().device->address();
-  if (!address.ok()) return give_up(address.status());
-  return side_->send(SideHello{.queue = engine_->queue->address(),
-                               .port = std::move(*address),
-                               .receives = kReceives,
-                               .probe = engine_->memory.probe_range(),
-                               .name = rail().port.name()});
+  if (Status opened = open_lane(); !opened.ok()) return give_up(opened);
+  auto hello = joining_->hello();
+  return hello.ok() ? side_->send(std::move(*hello)) : give_up(hello.status());
 }
 
-Status VerbsLink::open_engine() {
-  if (!rail().device) rail().device = TUTTI_TRY(VerbsDevice::open(shared_.options, rail().port));
-  const VerbsDevice& device = *rail().device;
-  TUTTI_TRY(rail().exports.register_first(device));
-  LinkMemory memory = TUTTI_TRY(LinkMemory::create(device));
-  auto queue = TUTTI_TRY(
-      QueuePair::create(device, {.sends = kSends, .receives = kReceives, .inline_bytes = kMessageBytes}));
-  if (engine_) past_.push_back(std::move(engine_));  // which abort() may be about to use
-  engine_ = std::make_unique<Engine>(std::move(memory), std::move(queue));
-  published_queue_.store(engine_->queue.get());
-  return engine_->receiver.post_all();
+Status VerbsLink::open_lane() {
+  VerbsRail& rail = shared_.rails[rail_];
+  if (!rail.device) rail.device = TUTTI_TRY(VerbsDevice::open(shared_.options, rail.port));
+  TUTTI_TRY(shared_.exports.add_device(rail_, *rail.device));
+  tried_.push_back(TUTTI_TRY(VerbsLane::create(*rail.device, rail_)));
+  joining_ = tried_.back().get();
+  published_queues_[tries_].store(&joining_->queue());
+  return {};
 }
 
 // One step: what the peer has said, and what has come over the queue pair.
@@ -97,85 +88,99 @@ Result<Progress> VerbsLink::negotiate() {
   TUTTI_TRY(take_side(&moved));
   if (stage_ == Stage::kProbe || stage_ == Stage::kReady) moved = TUTTI_TRY(look_at_queue()) || moved;
   if (side_->has_unsent()) TUTTI_TRY(side_->flush());
-  // Until the peer has spoken too: a connection that is closed before may take this end's verdict with it.
-  if (stage_ == Stage::kGaveUp && peer_proven_) {
-    if (++tries_ < ports_to_try()) {
-      TUTTI_TRY(try_next_ports());
-      return Progress::kMoved;
-    }
-    both_gave_up_ = true;
-    return gave_up_;
-  }
-  if (stage_ == Stage::kVerdict && peer_proven_) {
-    stage_ = Stage::kDone;
-    log_debug("rank {} is connected over verbs: {}", peer(), ends());
-    return Progress::kDone;
-  }
+  // Only when the peer has spoken too: a connection that is closed before may take this end's verdict with it.
+  if (both_have_spoken()) return conclude();
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
-// The same at both ends.
-size_t VerbsLink::ports_to_try() const { return std::min(kMostTries, shared_.rails.size() * peer_ports_); }
+Result<Progress> VerbsLink::conclude() {
+  bool is_proven = stage_ == Stage::kVerdict && *peer_proven_;
+  if (is_proven) lanes_.push_back(joining_);
+  if (is_proven) log_debug("rank {} is connected over verbs: {}", peer(), joining_->ends());
+  if (!is_proven && joining_ != nullptr) joining_->shut();
+  joining_ = nullptr;
+  bool goes_on = ++tries_ < most_tries() && lanes_.size() < wanted_lanes();
+  if (!is_proven && (goes_on || !lanes_.empty())) {
+    log_warn("rank {} is not reached over {}, {}: {}", peer(), shared_.rails[rail_].port.name(),
+             goes_on ? "so other ports are tried" : "and no other ports are left", last_reason_.message());
+  }
+  if (goes_on) {
+    heard_probe_ = false;
+    peer_proven_.reset();
+    TUTTI_TRY(say_hello());
+    return Progress::kMoved;
+  }
+  if (lanes_.empty()) {
+    both_gave_up_ = true;
+    return gave_up_;
+  }
+  stage_ = Stage::kDone;
+  return Progress::kDone;
+}
 
-Status VerbsLink::try_next_ports() {
-  log_warn("rank {} is not reached over {}, so other ports are tried: {}", peer(), rail().port.name(),
-           last_reason_.message());
-  if (engine_) engine_->queue->shut();
-  heard_probe_ = false;
-  peer_proven_.reset();
-  broken_.reset();
-  peer_name_.clear();
-  route_ = {};
-  return say_hello();
+// The same at both ends. Where ports are fewer than lanes, some have several.
+size_t VerbsLink::most_tries() const {
+  return std::min(kMostTries, std::max(shared_.rails.size() * peer_ports_, wanted_lanes()));
+}
+
+// Of ports that were named all are used at once, of others two that are alike: a slow one would hold up what goes over
+// the fast one.
+size_t VerbsLink::own_lanes() const {
+  if (!shared_.options.device.empty()) return std::min(kMostLanes, shared_.rails.size());
+  auto is_as_fast = [this](const VerbsRail& rail) {
+    return rail.port.speed_mbps == shared_.rails.front().port.speed_mbps;
+  };
+  return std::count_if(shared_.rails.begin(), shared_.rails.end(), is_as_fast) > 1 ? 2 : 1;
 }
 
 Result<bool> VerbsLink::look_at_queue() {
   auto completed = take_completions();
-  if (completed.ok() && broken_) {
+  if (completed.ok() && joining_->broken()) {
     std::string hint = fmt::format("packets of {} bytes are lost (MTU of the switches, TUTTI_IB_MTU), or all: ",
-                                   route_.mtu_bytes);
-    completed = error(Code::kRemote, "{}{}", broken_->is_silence ? hint : "", broken_->what);
+                                   joining_->route().mtu_bytes);
+    completed = error(Code::kRemote, "{}{}", joining_->broken()->is_silence ? hint : "", joining_->broken()->what);
   }
   if (!completed.ok()) {
     TUTTI_TRY(give_up(std::move(completed).status()));
     return true;
   }
-  if (stage_ != Stage::kProbe || !heard_probe_ || !engine_->sender.all_completed()) return *completed;
-  TUTTI_TRY(side_->send(SideVerdict{.proven = true, .ports = own_ports(), .reason = {}}));
+  if (stage_ != Stage::kProbe || !heard_probe_ || !joining_->sender().all_completed()) return *completed;
+  TUTTI_TRY(side_->send(verdict(true, {})));
   stage_ = Stage::kVerdict;
   return true;
 }
 
-Status VerbsLink::join_queues(const SideHello& hello) {
-  const VerbsDevice& device = *rail().device;
-  peer_name_ = fmt::format("{}, queue pair {}", hello.name, hello.queue.number);
-  route_ = TUTTI_TRY(choose_route(TUTTI_TRY(device.address()), hello.port));
-  TUTTI_TRY(engine_->queue->connect(hello.queue, route_));
-  engine_->sender.begin(hello.receives, hello.probe);
-  return side_->send(SideReady{});
+SideVerdict VerbsLink::verdict(bool proven, std::string reason) const {
+  return {.proven = proven,
+          .ports = static_cast<uint8_t>(std::min<size_t>(shared_.rails.size(), UINT8_MAX)),
+          .lanes = static_cast<uint8_t>(own_lanes()),
+          .reason = std::move(reason)};
 }
 
 Status VerbsLink::handle(const SideMessage& message) {
   if (auto* verdict = std::get_if<SideVerdict>(&message); verdict != nullptr && !peer_proven_) {
     return take_verdict(*verdict);
   }
+  if (auto* lost = std::get_if<SideLost>(&message); lost != nullptr && stage_ == Stage::kDone) return take_lost(*lost);
   if (stage_ == Stage::kGaveUp) return {};  // the peer does not know yet
   if (auto* hello = std::get_if<SideHello>(&message); hello != nullptr && stage_ == Stage::kHello) {
-    if (Status joined = join_queues(*hello); !joined.ok()) return give_up(joined);
+    if (Status joined = joining_->join(*hello); !joined.ok()) return give_up(joined);
     stage_ = Stage::kReady;
-  } else if (std::holds_alternative<SideReady>(message) && stage_ == Stage::kReady) {
-    auto pattern = pattern_of(shared_.meeting.identity(), state_.rank());
-    if (Status sent = engine_->sender.probe(pattern); !sent.ok()) return give_up(sent);
-    stage_ = Stage::kProbe;
-  } else {
-    return error(Code::kRemote, "the peer broke the protocol");
+    return side_->send(SideReady{});
   }
-  return {};
+  if (std::holds_alternative<SideReady>(message) && stage_ == Stage::kReady) {
+    auto pattern = pattern_of(shared_.meeting.identity(), state_.rank());
+    if (Status sent = joining_->sender().probe(pattern); !sent.ok()) return give_up(sent);
+    stage_ = Stage::kProbe;
+    return {};
+  }
+  return error(Code::kRemote, "the peer broke the protocol");
 }
 
 Status VerbsLink::take_verdict(const SideVerdict& verdict) {
   peer_proven_ = verdict.proven;
   peer_ports_ = verdict.ports;
+  peer_lanes_ = verdict.lanes;
   if (verdict.proven || stage_ == Stage::kGaveUp) return {};
   return give_up(
       error(Code::kRemote, "rank {} found that RDMA does not work between the two: {}", peer(), verdict.reason));
@@ -188,34 +193,25 @@ Status VerbsLink::give_up(Status why) {
   if (gave_up_.ok()) gave_up_ = why;
   last_reason_ = std::move(why);
   if (has_spoken) return {};
-  return side_->send(
-      SideVerdict{.proven = false, .ports = own_ports(), .reason = std::string(last_reason_.message())});
+  return side_->send(verdict(false, std::string(last_reason_.message())));
 }
 
 std::string VerbsLink::connect_report() const {
   switch (stage_) {
     case Stage::kMeet: return connector_->report();
     case Stage::kReady: return "it does not get its queue pair ready";
-    case Stage::kProbe: return fmt::format("nothing crosses so far, {}", ends());
+    case Stage::kProbe: return fmt::format("nothing crosses so far, {}", joining_->ends());
     default: return {};
   }
 }
 
-std::string VerbsLink::ends() const {
-  auto gid = [](const Gid& each) { return fmt::format(" ({} {})", name_of(each.type), to_text(each)); };
-  std::string from = fmt::format("from {}, queue pair {}", rail().port.name(),
-                                 engine_ ? engine_->queue->address().number : 0);
-  std::string to = fmt::format("to {}", peer_name_);
-  if (route_.by_gid) return fmt::format("{}{} {}{}", from, gid(route_.from), to, gid(route_.to));
-  return fmt::format("{} {} (LID {})", from, to, route_.lid);
-}
-
 // A probe has come: what lies there must be what the peer has written.
 Status VerbsLink::check_probe() {
+  if (joining_ == nullptr) return error(Code::kRemote, "the peer broke the protocol");
   auto expected = pattern_of(shared_.meeting.identity(), peer());
-  auto found = engine_->memory.probe();
+  auto found = joining_->memory().probe();
   if (!std::equal(found.begin(), found.end(), expected.begin())) {
-    return error(Code::kRemote, "what the peer wrote has arrived wrong, {}", ends());
+    return error(Code::kRemote, "what the peer wrote has arrived wrong, {}", joining_->ends());
   }
   heard_probe_ = true;
   return {};

@@ -18,14 +18,14 @@ bool is_named(const PortFacts& port, std::string_view entry) {
   return colon == std::string_view::npos || entry.substr(colon + 1) == std::to_string(port.port);
 }
 
-bool is_wanted(const PortFacts& port, std::string_view wanted) {
-  if (wanted.empty()) return true;
+size_t times_wanted(const PortFacts& port, std::string_view wanted) {
+  size_t times = wanted.empty() ? 1 : 0;
   while (!wanted.empty()) {
     size_t comma = std::min(wanted.find(','), wanted.size());
-    if (is_named(port, wanted.substr(0, comma))) return true;
+    if (is_named(port, wanted.substr(0, comma))) ++times;
     wanted.remove_prefix(std::min(comma + 1, wanted.size()));
   }
-  return false;
+  return times;
 }
 
 std::string listed(std::span<const PortFacts> ports) {
@@ -125,7 +125,7 @@ Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const
   if (ports.empty()) return error(Code::kSystem, "there is no RDMA device");
   std::vector<size_t> chosen;
   for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i].active && is_wanted(ports[i], wanted)) chosen.push_back(i);
+    if (ports[i].active) chosen.insert(chosen.end(), times_wanted(ports[i], wanted), i);
   }
   std::stable_sort(chosen.begin(), chosen.end(),
                    [&](size_t a, size_t b) { return ports[a].speed_mbps > ports[b].speed_mbps; });

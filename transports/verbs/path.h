@@ -44,8 +44,9 @@ uint64_t speed_mbps_of(int speed_code, int width_code);
 int mtu_bytes_of(int mtu_code);
 int mtu_code_of(int mtu_bytes);
 
-// The ports for `rank`, best first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, the fastest
-// before others; ranks go through several that are alike in turn. Errors, when there is none, name what there is.
+// The ports for `rank`, best first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, as often as
+// it does, the fastest before others; ranks go through several that are alike in turn. Errors, when there is none, name
+// what there is.
 Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank);
 
 // Two ends with several ports try them in pairs until one works: which port of its own an end takes at the n-th try,

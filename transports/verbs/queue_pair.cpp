@@ -47,10 +47,7 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(const VerbsDevice& device, 
 QueuePair::~QueuePair() {
   const VerbsLibrary& library = device_.library();
   if (pair_ != nullptr) library.destroy_qp(pair_);
-  if (queue_ != nullptr) {
-    drain_events();  // those that are not acknowledged would be waited for
-    library.destroy_cq(queue_);
-  }
+  if (queue_ != nullptr) library.destroy_cq(queue_);
   if (channel_ != nullptr) library.destroy_comp_channel(channel_);
 }
 
@@ -149,30 +146,29 @@ Status QueuePair::post(ibv_recv_wr& receive) {
 Result<size_t> QueuePair::take(std::span<ibv_wc> completions) {
   int count = ibv_poll_cq(queue_, static_cast<int>(completions.size()), completions.data());
   if (count < 0) return error(Code::kSystem, "the completion queue of {} is broken", device_.port().device);
+  has_taken_ = has_taken_ || count > 0;
   return static_cast<size_t>(count);
 }
 
+// The event of a completion that was taken has come, or is about to: the queue is asked anew either way.
 Result<int> QueuePair::arm() {
-  drain_events();
-  if (!notifies_) {
+  if (is_asked_ && (has_taken_ || has_slept_)) is_asked_ = !take_event() && !has_taken_;
+  has_slept_ = has_taken_ = false;
+  if (!is_asked_) {
     int failure = ibv_req_notify_cq(queue_, 0);
     if (failure != 0) return system_error(failure, "cannot ask for completion events");
-    notifies_ = true;
+    is_asked_ = true;
   }
   return channel_->fd;
 }
 
-void QueuePair::disarm() { drain_events(); }
-
-void QueuePair::drain_events() {
-  if (!notifies_ || channel_ == nullptr) return;
+// One at most: a queue makes one each time it is asked. Those that are not acknowledged would be waited for at the end.
+bool QueuePair::take_event() {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
-  unsigned taken = 0;
-  while (device_.library().get_cq_event(channel_, &queue, &context) == 0) ++taken;
-  if (taken == 0) return;
-  device_.library().ack_cq_events(queue_, taken);
-  notifies_ = false;
+  if (device_.library().get_cq_event(channel_, &queue, &context) != 0) return false;
+  device_.library().ack_cq_events(queue_, 1);
+  return true;
 }
 
 }  // namespace tutti

@@ -42,10 +42,11 @@ class QueuePair {
   // Takes completions; how many.
   Result<size_t> take(std::span<ibv_wc> completions);
 
-  // The next completion makes this readable. What has completed before does not: look once more afterwards.
+  // The next completion makes this readable. What has completed before does not: look once more afterwards. Only after
+  // something was taken it costs system calls: two.
   Result<int> arm();
-  // Takes back what arm() has asked for and did not get, or got.
-  void disarm();
+  // The sleep is over. What arm() has asked for stays asked for.
+  void disarm() { has_slept_ = true; }
 
  private:
   explicit QueuePair(const VerbsDevice& device) : device_(device) {}
@@ -53,7 +54,7 @@ class QueuePair {
   Status create_pair(const Sizes& sizes);
   Status initialize();
   Status modify(ibv_qp_attr& attributes, int mask, std::string_view to);
-  void drain_events();
+  bool take_event();
 
   const VerbsDevice& device_;
   ibv_comp_channel* channel_ = nullptr;
@@ -61,7 +62,9 @@ class QueuePair {
   ibv_qp* pair_ = nullptr;
   uint32_t inline_bytes_ = 0;
   uint32_t first_packet_ = 0;
-  bool notifies_ = false;  // an event was asked for and has not been taken
+  bool is_asked_ = false;   // for an event, which has not been taken
+  bool has_taken_ = false;  // completions since then, of which the first makes that event
+  bool has_slept_ = false;  // since events were looked for: one that came late would end every sleep
 };
 
 }  // namespace tutti

@@ -1,50 +1,50 @@
 #include "transports/verbs/receiver.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "transports/common/mapped.h"
 
 namespace tutti {
 
-Status VerbsReceiver::post_all() {
-  for (uint64_t slot = 0; slot < kReceives; ++slot) TUTTI_TRY(post(slot));
+Status VerbsReceiver::take(const MessageHead& head, std::span<const std::byte> rest) {
+  if (head.number <= applied_) return error(Code::kRemote, "the peer sent message {} twice", head.number);
+  if (head.number > applied_ + 1) {
+    early_.push_back({head, {rest.begin(), rest.end()}});
+    return {};
+  }
+  TUTTI_TRY(apply(head, rest));
+  while (!early_.empty()) {
+    auto next = std::find_if(early_.begin(), early_.end(),
+                             [this](const Early& each) { return each.head.number == applied_ + 1; });
+    if (next == early_.end()) return {};
+    TUTTI_TRY(apply(next->head, next->rest));
+    std::swap(*next, early_.back());
+    early_.pop_back();
+  }
   return {};
 }
 
-Status VerbsReceiver::post(uint64_t slot) {
-  ibv_sge memory{.addr = reinterpret_cast<uint64_t>(memory_.receive_slot(slot)),
-                 .length = kMessageBytes,
-                 .lkey = memory_.key()};
-  ibv_recv_wr receive{};
-  receive.wr_id = slot;
-  receive.sg_list = &memory;
-  receive.num_sge = 1;
-  return queue_.post(receive);
+Status VerbsReceiver::apply(const MessageHead& head, std::span<const std::byte> rest) {
+  applied_ = head.number;
+  if (rest.size() != sizeof(Line) + head.payload_bytes) {
+    return error(Code::kRemote, "the peer sent a message of {} bytes with a payload of {}", rest.size(),
+                 head.payload_bytes);
+  }
+  if (head.kind == MessageHead::Kind::kSignal) return store(head, rest);
+  News& news = news_.emplace_back(News{.kind = head.kind, .memory = head.signal_memory, .line = {}});
+  std::memcpy(news.line.words, rest.data(), sizeof news.line.words);
+  return {};
 }
 
-Result<VerbsReceiver::Message> VerbsReceiver::take(uint64_t request, uint32_t size_bytes) {
-  Message taken;
-  MessageHead& head = taken.head;
-  std::span message(memory_.receive_slot(request), kMessageBytes);
-  if (size_bytes < sizeof head || size_bytes > message.size()) {
-    return error(Code::kRemote, "the peer sent a message of {} bytes", size_bytes);
-  }
-  std::memcpy(&head, message.data(), sizeof head);
-  if (head.kind == MessageHead::Kind::kSignal) {
-    if (size_bytes != sizeof head + sizeof(Line) + head.payload_bytes) {
-      return error(Code::kRemote, "the peer sent a message of {} bytes with a payload of {}", size_bytes,
-                   head.payload_bytes);
-    }
-    TUTTI_TRY(store(head, message));
-  }
-  if (head.kind == MessageHead::Kind::kShare && size_bytes == sizeof head + sizeof(Line)) {
-    std::memcpy(taken.line.words, message.data() + sizeof head, sizeof taken.line.words);
-  }
-  TUTTI_TRY(post(request));
-  return taken;
+std::optional<VerbsReceiver::News> VerbsReceiver::next_news() {
+  if (news_.empty()) return std::nullopt;
+  News next = news_.front();
+  news_.pop_front();
+  return next;
 }
 
-Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> message) const {
+Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> rest) const {
   std::byte* at = writable(head.signal_memory, head.signal_offset, sizeof(Line));
   if (at == nullptr || reinterpret_cast<uintptr_t>(at) % alignof(Line) != 0) {
     return error(Code::kRemote, "the peer sent a signal to memory {} offset {}, where it may not write",
@@ -56,10 +56,10 @@ Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> 
       return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write",
                    head.payload_bytes, head.payload_memory, head.payload_offset);
     }
-    std::memcpy(to, message.data() + sizeof head + sizeof(Line), head.payload_bytes);
+    std::memcpy(to, rest.data() + sizeof(Line), head.payload_bytes);
   }
   Line line;
-  std::memcpy(line.words, message.data() + sizeof head, sizeof line.words);
+  std::memcpy(line.words, rest.data(), sizeof line.words);
   store_line(at, line);
   return {};
 }

@@ -1,41 +1,51 @@
-// The receiving half of a verbs link: keeps receives posted, and puts what messages say into this rank's memory.
+// The receiving half of a verbs link: puts what messages say into this rank's memory, in the order in which they were
+// sent, over whichever lane they come.
 #pragma once
 
+#include <deque>
+#include <optional>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
-#include "transports/verbs/link_memory.h"
-#include "transports/verbs/queue_pair.h"
+#include "base/status.h"
+#include "transports/verbs/wire.h"
 
 namespace tutti {
 
 class VerbsReceiver {
  public:
-  VerbsReceiver(QueuePair& queue, const LinkMemory& memory) : queue_(queue), memory_(memory) {}
-
-  // All of them, before the peer knows of this queue pair.
-  Status post_all();
   // Memory that the peer's messages may name.
   void expose(uint32_t id, std::span<std::byte> memory) { exposed_[id] = memory; }
   // False if it was not.
   bool hide(uint32_t id) { return exposed_.erase(id) > 0; }
   bool exposes(uint32_t id) const { return exposed_.contains(id); }
 
-  struct Message {
-    MessageHead head;
-    Line line;  // of kShare
+  // A message with a number has come; `rest` is what follows its head. It takes effect when all before it have, and
+  // those behind it that were held back for it: payloads and then lines are stored. One that comes early is copied; how
+  // many do is bounded by what the executor has under way.
+  Status take(const MessageHead& head, std::span<const std::byte> rest);
+  // What the peer has said of its own memory, in order: kShare and kRelease.
+  struct News {
+    MessageHead::Kind kind = MessageHead::Kind::kRelease;
+    uint32_t memory = 0;
+    Line line;
   };
-  // A receive has completed with so many bytes: stores the payload and then the line of a signal, and posts the receive
-  // again.
-  Result<Message> take(uint64_t request, uint32_t size_bytes);
+  std::optional<News> next_news();
 
  private:
-  Status post(uint64_t slot);
-  Status store(const MessageHead& head, std::span<const std::byte> message) const;
+  struct Early {
+    MessageHead head;
+    std::vector<std::byte> rest;
+  };
+  Status apply(const MessageHead& head, std::span<const std::byte> rest);
+  Status store(const MessageHead& head, std::span<const std::byte> rest) const;
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const;
 
-  QueuePair& queue_;
-  const LinkMemory& memory_;
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;
+  uint64_t applied_ = 0;         // the number of the last message that has taken effect
+  std::vector<Early> early_;     // in no order
+  std::deque<News> news_;
 };
 
 }  // namespace tutti

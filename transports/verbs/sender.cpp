@@ -17,42 +17,52 @@ void VerbsSender::begin(uint32_t peer_receives, const RemoteRange& peer_probe) {
 
 Result<PutResult> VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from,
                                    const std::shared_ptr<const Registration>& registration, MessageHead head,
-                                   const Line& line) {
+                                   const Line& line, uint64_t number) {
   if (!may_send()) return PutResult::kFull;
   uint32_t stage = memory_.stage_at(from.data());
   if (from.size() <= kEagerBytes) {
-    head.payload_bytes = static_cast<uint32_t>(from.size());
+    head.payload_bytes = static_cast<uint16_t>(from.size());
     TUTTI_TRY(post_message(head, &line, from));
-    puts_copied_ = ++puts_;
     if (stage < kStages) stage_is_lent_[stage] = false;
     return PutResult::kDone;
   }
   head.payload_bytes = 0;
-  bool is_readable = (registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages;
-  if (is_readable) {
-    if (!has_room(2)) return PutResult::kFull;
-    TUTTI_TRY(put_in_place(to, from, {.put = ++puts_, .registration = registration, .stage = stage}, head, line));
+  if ((registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages) {
+    TUTTI_TRY(post_put(to, from, stage < kStages ? memory_.key() : registration->local_key(), head, line, number));
+    keep({.put = number, .request = posted_, .registration = registration, .stage = stage});
     return PutResult::kDone;
   }
-  ++puts_;
-  put_ = {.active = true, .to = to, .left = from, .head = head, .line = line};
+  if (from.size() <= kBlockBytes) {
+    if (!block_is_free()) return PutResult::kFull;
+    uint64_t block = blocks_used_ % kBlocks;
+    TUTTI_TRY(post_put(to, to_block(from), memory_.key(), head, line, number));
+    block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
+    return PutResult::kDone;
+  }
+  put_ = {.active = true, .to = to, .from = from, .left = from, .head = head, .line = line, .number = number};
   TUTTI_TRY(push());
   return PutResult::kDone;
 }
 
-// One doorbell for the payload and the message behind it.
-Status VerbsSender::put_in_place(const RemoteRange& to, std::span<const std::byte> from, Leaving leaving,
-                                 const MessageHead& head, const Line& line) {
+// One doorbell for both.
+Status VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key,
+                             const MessageHead& head, const Line& line, uint64_t number) {
   Request write, message;
-  fill_write(write, to, from, leaving.stage < kStages ? memory_.key() : leaving.registration->local_key());
-  leaving.request = posted_;
+  fill_write(write, to, from, key);
   fill_message(message, head, &line, {});
+  ask_for(message);
+  Posted& posted = posted_ones_[posted_ % kSends];
+  posted.payload = from;
+  posted.put = number;
   write.work.next = &message.work;
-  TUTTI_TRY(queue_.post(write.work));
-  puts_copied_ = leaving.put;
-  if (leaving.registration != nullptr) ++in_callers_memory_;
+  return queue_.post(write.work);
+}
+
+void VerbsSender::keep(Leaving leaving) {
+  if (leaving.stage == kStages) ++in_callers_memory_;
+  bool is_last = left_ == begun_ || leaving_[(begun_ - 1) % kSends].put < leaving.put;
+  is_in_order_ = left_ == begun_ || (is_in_order_ && is_last);
   leaving_[begun_++ % kSends] = std::move(leaving);
-  return {};
 }
 
 std::byte* VerbsSender::stage(size_t size_bytes) {
@@ -64,18 +74,25 @@ std::byte* VerbsSender::stage(size_t size_bytes) {
 }
 
 void VerbsSender::on_completed(uint64_t request) {
-  completed_ = request;
+  while (completed_ < request) queued_bytes_ -= posted_ones_[++completed_ % kSends].bytes.size();
   for (; left_ < begun_ && leaving_[left_ % kSends].request <= completed_; ++left_) {
     Leaving& gone = leaving_[left_ % kSends];
     if (gone.stage < kStages) stage_is_lent_[gone.stage] = false;
-    if (gone.registration != nullptr) --in_callers_memory_;
+    else --in_callers_memory_;
     gone.registration.reset();
   }
 }
 
-Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line) {
+uint64_t VerbsSender::oldest_put() const {
+  uint64_t oldest = put_.active ? put_.number : UINT64_MAX;
+  if (left_ < begun_) oldest = std::min(oldest, leaving_[left_ % kSends].put);
+  for (uint64_t i = left_ + 1; !is_in_order_ && i < begun_; ++i) oldest = std::min(oldest, leaving_[i % kSends].put);
+  return oldest;
+}
+
+Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload) {
   if (!may_send()) return PutResult::kFull;
-  TUTTI_TRY(post_message(head, &line, {}));
+  TUTTI_TRY(post_message(head, &line, payload));
   return PutResult::kDone;
 }
 
@@ -83,8 +100,7 @@ Status VerbsSender::probe(std::span<const std::byte> pattern) {
   Request write, message;
   fill_write(write, peer_probe_, to_block(pattern), memory_.key());
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
-  message.work.send_flags |= IBV_SEND_SIGNALED;
-  unsignalled_ = 0;
+  ask_for(message);
   write.work.next = &message.work;
   return queue_.post(write.work);
 }
@@ -102,7 +118,8 @@ Status VerbsSender::advance() {
 void VerbsSender::on_message(const MessageHead& head) {
   ++reposted_;
   // A peer that claims more than it can have got is not believed.
-  if (head.reposted <= messages_) peer_reposted_ = std::max(peer_reposted_, head.reposted);
+  uint64_t claimed = peer_reposted_ + (head.reposted - static_cast<uint32_t>(peer_reposted_));
+  if (claimed <= messages_) peer_reposted_ = claimed;
 }
 
 Status VerbsSender::push() {
@@ -110,19 +127,19 @@ Status VerbsSender::push() {
     bool is_last = put_.left.size() <= kBlockBytes;
     if (is_last && credits() == 0) return {};
     auto piece = put_.left.first(std::min(put_.left.size(), kBlockBytes));
-    Request write, message;
-    fill_write(write, put_.to, to_block(piece), memory_.key());
     if (is_last) {
-      fill_message(message, put_.head, &put_.line, {});
-      write.work.next = &message.work;  // one doorbell for both
+      TUTTI_TRY(post_put(put_.to, to_block(piece), memory_.key(), put_.head, put_.line, put_.number));
+      posted_ones_[posted_ % kSends].payload = put_.from;
+      keep({.put = put_.number, .request = posted_});
+      put_.active = false;
+      return {};
     }
+    Request write;
+    fill_write(write, put_.to, to_block(piece), memory_.key());
+    if (blocks_used_ % kBlocksAtOnce == 0) ask_for(write);
     TUTTI_TRY(queue_.post(write.work));
     put_.left = put_.left.subspan(piece.size());
     put_.to.address += piece.size();
-    if (!is_last) continue;
-    put_.active = false;
-    puts_copied_ = puts_;
-    return {};
   }
   return {};
 }
@@ -134,7 +151,6 @@ std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from
   return {block, from.size()};
 }
 
-// A completion frees the block, or tells that the payload has left.
 void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key) {
   request.memory = {.addr = reinterpret_cast<uint64_t>(from.data()),
                     .length = static_cast<uint32_t>(from.size()),
@@ -143,15 +159,17 @@ void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_RDMA_WRITE;
-  request.work.send_flags = IBV_SEND_SIGNALED;
   request.work.wr.rdma.remote_addr = to.address;
   request.work.wr.rdma.rkey = to.key;
-  unsignalled_ = 0;
+  posted_ones_[posted_ % kSends] = {.bytes = from};
+  queued_bytes_ += from.size();
+  ++unsignalled_;
 }
 
 void VerbsSender::fill_message(Request& request, MessageHead head, const Line* line,
                                std::span<const std::byte> payload) {
-  head.reposted = told_ = reposted_;
+  told_ = reposted_;
+  head.reposted = static_cast<uint32_t>(told_);
   ++messages_;
   std::byte* slot = memory_.send_slot(++posted_);
   std::byte* end = slot;
@@ -163,15 +181,20 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   if (line != nullptr) append(line->words, sizeof line->words);
   append(payload.data(), payload.size());
   auto size = static_cast<uint32_t>(end - slot);
-  bool is_signalled = ++unsignalled_ == kSignalEvery;
-  if (is_signalled) unsignalled_ = 0;
   request.memory = {.addr = reinterpret_cast<uint64_t>(slot), .length = size, .lkey = memory_.key()};
   request.work.wr_id = posted_;
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_SEND;
-  if (is_signalled) request.work.send_flags |= IBV_SEND_SIGNALED;
+  posted_ones_[posted_ % kSends] = {.bytes = {slot, size}, .message = messages_};
+  queued_bytes_ += size;
+  if (++unsignalled_ >= kSignalEvery) ask_for(request);
   if (size <= queue_.inline_bytes()) request.work.send_flags |= IBV_SEND_INLINE;
+}
+
+void VerbsSender::ask_for(Request& request) {
+  request.work.send_flags |= IBV_SEND_SIGNALED;
+  unsignalled_ = 0;
 }
 
 Status VerbsSender::post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload) {
@@ -184,12 +207,37 @@ Status VerbsSender::ask_for_all() {
   if (all_completed() || unsignalled_ == 0 || !has_room(1)) return {};
   Request nothing;
   nothing.work.wr_id = ++posted_;
+  posted_ones_[posted_ % kSends] = {};
   nothing.work.opcode = IBV_WR_RDMA_WRITE;
   nothing.work.send_flags = IBV_SEND_SIGNALED;
   nothing.work.wr.rdma.remote_addr = peer_probe_.address;
   nothing.work.wr.rdma.rkey = peer_probe_.key;
   unsignalled_ = 0;
   return queue_.post(nothing.work);
+}
+
+Owed VerbsSender::owed_of(const Posted& posted) {
+  Owed owed{.head = {}, .line = {}, .payload = posted.payload, .put = posted.put};
+  std::memcpy(&owed.head, posted.bytes.data(), sizeof owed.head);
+  auto rest = posted.bytes.subspan(sizeof owed.head);
+  if (rest.size() < sizeof owed.line.words) return owed;
+  std::memcpy(owed.line.words, rest.data(), sizeof owed.line.words);
+  if (owed.payload.empty()) owed.payload = rest.subspan(sizeof owed.line.words);
+  return owed;
+}
+
+Result<std::vector<Owed>> VerbsSender::take_owed(uint64_t received) {
+  if (received > messages_) return error(Code::kRemote, "the peer has received {} messages of {}", received, messages_);
+  std::vector<Owed> owed;
+  for (uint64_t i = completed_ + 1; i <= posted_; ++i) {
+    const Posted& each = posted_ones_[i % kSends];
+    if (each.message <= received) continue;
+    if (Owed message = owed_of(each); message.head.number != 0) owed.push_back(message);
+  }
+  if (put_.active) owed.push_back({.head = put_.head, .line = put_.line, .payload = put_.from, .put = put_.number});
+  put_.active = false;
+  on_completed(posted_);
+  return owed;
 }
 
 }  // namespace tutti

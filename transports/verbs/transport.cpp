@@ -15,6 +15,9 @@ class VerbsTransport final : public Transport {
         shared_{.options = options,
                 .meeting = TcpMeeting(Wire::kVerbs, context),
                 .rails = {},
+                .exports = VerbsExports({.regions = options.regions,
+                                         .bytes = options.region_bytes > 0 ? options.region_bytes
+                                                                           : default_region_bytes()}),
                 .bells = BellRow(context.nranks)} {}
 
   std::string_view name() const override { return "verbs"; }
@@ -26,11 +29,8 @@ class VerbsTransport final : public Transport {
 
   Status listen() override {
     const VerbsOptions& options = shared_.options;
-    uint64_t bytes = options.region_bytes > 0 ? options.region_bytes : default_region_bytes();
     for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options, rank_))) {
-      VerbsRail& rail =
-          shared_.rails.emplace_back(port, VerbsExports::Bounds{.regions = options.regions, .bytes = bytes});
-      for (const auto& [id, memory] : exported_) rail.exports.add(*memory);
+      shared_.rails.push_back({.port = port, .device = nullptr});
     }
     VerbsRail& best = shared_.rails.front();
     best.device = TUTTI_TRY(VerbsDevice::open(options, best.port));
@@ -43,21 +43,20 @@ class VerbsTransport final : public Transport {
     std::lock_guard lock(mutex_);
     uint32_t id = ++last_id_;
     auto added = std::make_unique<LocalMemory>(LocalMemory{.id = id, .bytes = memory, .fd = fd});
-    for (VerbsRail& rail : shared_.rails) rail.exports.add(*added);
+    shared_.exports.add(*added);
     return exported_.emplace(id, std::move(added)).first->second.get();
   }
   void release(const LocalMemory* memory) override {
     std::lock_guard lock(mutex_);
     uint32_t id = memory->id;
-    for (VerbsRail& rail : shared_.rails) rail.exports.remove(id);
+    shared_.exports.remove(id);
     exported_.erase(id);
   }
   void use(const LocalMemory* memory) override {
-    for (VerbsRail& rail : shared_.rails) {
-      if (!rail.device || !rail.exports.is_in_use()) continue;
-      if (Status used = rail.exports.use(*rail.device, memory->id); !used.ok()) log_debug("{}", used.message());
-    }
+    if (Status used = shared_.exports.use(memory->id); !used.ok()) log_debug("{}", used.message());
   }
+  void hold(const LocalMemory* memory) override { shared_.exports.hold(memory->id); }
+  void let_go(const LocalMemory* memory) override { shared_.exports.let_go(memory->id); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:

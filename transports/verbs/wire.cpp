@@ -13,7 +13,7 @@ constexpr size_t kMostNameBytes = 64;
 constexpr size_t kMostReasonBytes = 480;
 constexpr size_t kGidBytes = 17;
 
-enum class Tag : uint32_t { kHello = 1, kReady, kVerdict };
+enum class Tag : uint32_t { kHello = 1, kReady, kVerdict, kLost };
 
 void put_text(FixedWriter& writer, std::string_view text, size_t most) {
   text = text.substr(0, most);
@@ -56,12 +56,13 @@ struct Writing {
   }
   void operator()(const SideReady&) const { begin(Tag::kReady); }
   void operator()(const SideVerdict& verdict) const {
-    begin(Tag::kVerdict).put(static_cast<uint8_t>(verdict.proven ? 1 : 0)).put(verdict.ports);
+    begin(Tag::kVerdict).put(static_cast<uint8_t>(verdict.proven ? 1 : 0)).put(verdict.ports).put(verdict.lanes);
     put_text(writer, verdict.reason, kMostReasonBytes);
   }
+  void operator()(const SideLost& lost) const { begin(Tag::kLost).put(lost.lane).put(lost.received); }
 };
 static_assert(kHeadBytes + 12 + 12 + 8 + kMostGids * kGidBytes + 2 + kMostNameBytes <= kSideMessageBytes);
-static_assert(kHeadBytes + 1 + 1 + 2 + kMostReasonBytes <= kSideMessageBytes);
+static_assert(kHeadBytes + 3 + 2 + kMostReasonBytes <= kSideMessageBytes);
 
 Status malformed() { return error(Code::kRemote, "the peer sent what no verbs link says; run one version of tutti"); }
 
@@ -107,8 +108,17 @@ Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBy
       SideVerdict verdict;
       verdict.proven = reader.get<uint8_t>() != 0;
       verdict.ports = reader.get<uint8_t>();
-      if (verdict.ports == 0 || !get_text(reader, kMostReasonBytes, verdict.reason)) return malformed();
+      verdict.lanes = reader.get<uint8_t>();
+      bool is_right = verdict.ports > 0 && verdict.lanes > 0 && verdict.lanes <= kMostLanes;
+      if (!is_right || !get_text(reader, kMostReasonBytes, verdict.reason)) return malformed();
       return SideMessage(std::move(verdict));
+    }
+    case Tag::kLost: {
+      SideLost lost;
+      lost.lane = reader.get<uint8_t>();
+      lost.received = reader.get<uint64_t>();
+      if (lost.lane >= kMostLanes) return malformed();
+      return SideMessage(lost);
     }
   }
   return malformed();

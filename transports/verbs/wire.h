@@ -17,6 +17,7 @@ namespace tutti {
 
 inline constexpr size_t kSideMessageBytes = 512;
 inline constexpr size_t kMostGids = 16;
+inline constexpr size_t kMostLanes = 4;  // queue pairs of one link
 using SideBytes = std::array<std::byte, kSideMessageBytes>;
 
 // Where a range of memory is for the peer's device.
@@ -24,6 +25,12 @@ struct RemoteRange {
   uint64_t address = 0;
   uint32_t key = 0;
   friend bool operator==(const RemoteRange&, const RemoteRange&) = default;
+};
+// The same for a link: each of its lanes ends at a device that has a key of its own.
+struct SharedRange {
+  uint64_t address = 0;
+  std::array<uint32_t, kMostLanes> keys{};
+  friend bool operator==(const SharedRange&, const SharedRange&) = default;
 };
 
 // First, by both: the end of this queue pair.
@@ -37,17 +44,22 @@ struct SideHello {
 struct SideReady {};       // the sender's queue pair hears what comes
 struct SideVerdict {       // whether the sender has seen data cross both ways
   bool proven = false;
-  uint8_t ports = 1;       // that the sender can try, if not
+  uint8_t ports = 1;       // that the sender can try
+  uint8_t lanes = 1;       // that it wants
   std::string reason;      // why not
 };
-using SideMessage = std::variant<SideHello, SideReady, SideVerdict>;
+struct SideLost {          // the sender's end of a lane hears and says nothing any more
+  uint8_t lane = 0;
+  uint64_t received = 0;   // messages that have come over it
+};
+using SideMessage = std::variant<SideHello, SideReady, SideVerdict, SideLost>;
 
 SideBytes encode(const SideMessage& message);
 Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBytes> bytes);
 
 // The head of a message on the queue pair.
 struct MessageHead {
-  enum class Kind : uint32_t {
+  enum class Kind : uint16_t {
     kSignal = 1,  // a line, maybe a payload; both have a place in the receiver's memory
     kCredit,      // nothing but the head
     kProbe,       // the pattern is there
@@ -55,17 +67,25 @@ struct MessageHead {
     kRelease,     // that memory may not be written any more
   };
   Kind kind = Kind::kCredit;
+  uint16_t payload_bytes = 0;    // in this message, behind the line
   uint32_t signal_memory = 0;
   uint64_t signal_offset = 0;
-  uint64_t reposted = 0;         // receives that the sender has posted again, since the beginning
+  uint32_t reposted = 0;         // receives of this lane that the sender has posted again, modulo 2^32
   uint32_t payload_memory = 0;
-  uint32_t payload_bytes = 0;    // in this message, behind the line
   uint64_t payload_offset = 0;
+  uint64_t number = 0;           // from 1, over all lanes: messages take effect in this order; 0: as they come
 };
 static_assert(sizeof(MessageHead) == 40);  // travels as it is: ranks have one byte order
 
 // The line of kShare.
-inline Line encode(uint64_t size_bytes, const RemoteRange& range) { return {{size_bytes, range.address, range.key}}; }
+inline Line encode(uint64_t size_bytes, const SharedRange& range) {
+  return {{size_bytes, range.address, range.keys[0], range.keys[1], range.keys[2], range.keys[3]}};
+}
+inline SharedRange range_in(const Line& line) {
+  SharedRange range{.address = line.words[1]};
+  for (size_t lane = 0; lane < kMostLanes; ++lane) range.keys[lane] = static_cast<uint32_t>(line.words[2 + lane]);
+  return range;
+}
 
 inline constexpr size_t kMessageBytes = 256;
 inline constexpr size_t kEagerBytes = kMessageBytes - sizeof(MessageHead) - sizeof(Line);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernels/cuda/fused_bodies.h"
+#include "kernels/cuda/program_bodies.h"
 
 namespace tutti::fake {
 
@@ -80,7 +81,8 @@ struct CUctx_st {
 struct CUmod_st {};
 
 struct CUfunc_st {
-  tutti::cuda::FusedBody body = nullptr;
+  tutti::cuda::FusedBody fused = nullptr;      // or
+  tutti::cuda::ProgramBody program = nullptr;
   std::atomic<bool> is_loaded{false};
 };
 
@@ -148,6 +150,10 @@ namespace tutti::fake {
 CUresult put(CUstream stream, Op op);
 // Waits until everything on the stream is done.
 void drain(CUstream stream);
+// On the driver's thread for that; `done`, if there is one, becomes true then.
+void call_on_host(CUhostFn function, void* argument, std::shared_ptr<std::atomic<bool>> done);
+// The stream has come into a capture by an event.
+void join_capture(CUstream stream, CUgraph graph);
 
 CUstream make_stream(CUcontext context, int priority = 0);
 // The stream that a handle means, in the current context.
@@ -159,6 +165,16 @@ CUstream resolve(CUstream handle);
 CUresult injected(const char* call);
 // What a context has suffered: every later call gives it.
 void fail_device(CUresult error);
+bool has_device_failed();
+
+// ---- Devices that reach each other
+
+// Whether kernels that wait for others are not to begin there.
+bool holds_kernels(CUcontext context);
+// Whether the driver lets it reach memory of that device at all.
+bool may_reach(CUcontext from, int device);
+// Whether a kernel there can use the memory.
+bool reaches(CUcontext from, const Allocation& memory);
 
 // ---- The calling thread
 

@@ -244,6 +244,7 @@ std::string GpuJob::run(const GpuCase& which, std::mt19937_64& random, const Lau
     programs.emplace_back((encoded->size() + 7) / 8);
     std::memcpy(programs.back().data(), encoded->data(), encoded->size());
     args.push_back(gpu_args(call, rank));
+    memory.push_back({reinterpret_cast<uint64_t>(programs.back().data()), programs.back().size() * sizeof(uint64_t)});
     memory.push_back({reinterpret_cast<uint64_t>(arenas_[rank].data()), arenas_[rank].size() * sizeof(uint64_t)});
     for (GuardedBuffer& each : buffers[rank].memory()) {
       memory.push_back({reinterpret_cast<uint64_t>(each.data()), each.size()});
@@ -259,7 +260,7 @@ std::string GpuJob::run(const GpuCase& which, std::mt19937_64& random, const Lau
       args[rank].of[peer].arena = reinterpret_cast<uint64_t>(arenas_[peer].data());
     }
   }
-  std::string wrong = launch(cuda::program_body(gpu_kernel_name(call)), args, memory);
+  std::string wrong = launch(gpu_kernel_name(call), args, memory);
   if (!wrong.empty()) return wrong;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (buffers[rank].receives()) wrong = buffers[rank].wrong(reference.received(rank));

@@ -10,7 +10,6 @@
 
 #include "executor/gpu_call.h"
 #include "kernels/cases.h"
-#include "kernels/cuda/program_bodies.h"
 #include "planner/planner.h"
 
 namespace tutti::test {
@@ -43,8 +42,9 @@ class GpuJob {
     uint64_t address = 0;
     size_t size_bytes = 0;
   };
-  // Runs the launches, one for each rank.
-  using Launch = std::function<std::string(cuda::ProgramBody, std::span<cuda::ProgramArgs>, std::span<const Memory>)>;
+  // Runs the kernel's launches, one for each rank. `memory`: all that they touch.
+  using Launch =
+      std::function<std::string(const std::string& kernel, std::span<cuda::ProgramArgs>, std::span<const Memory>)>;
   // Makes a call. "" when all have received what they must and nothing else was touched.
   std::string run(const GpuCase& which, std::mt19937_64& random, const Launch& launch);
 

@@ -60,13 +60,13 @@ TEST_CASE("a launch whose peers do not come ends when it is cancelled, and says 
   GpuJob job(kRanks);
   SimulatedGpus gpus(8, 5);
   gpus.cancel_after(is_limited ? 1'000'000 : 20'000);
-  std::string wrong = job.run(which, random, [&](cuda::ProgramBody body, auto args, auto memory) {
+  std::string wrong = job.run(which, random, [&](const std::string& kernel, auto args, auto memory) {
     for (cuda::ProgramArgs& each : args) {
       each.late = &late[each.rank];
       if (is_limited) each.limit_ns = 50'000;
     }
     // The last one is not there.
-    return gpus.launch(body, args.first(kRanks - 1), memory);
+    return gpus.launch(kernel, args.first(kRanks - 1), memory);
   });
   CHECK(wrong.find("is wrong") != std::string::npos);  // all have left, without a result
   CHECK(late[0] == (is_limited ? kRanks : 0));

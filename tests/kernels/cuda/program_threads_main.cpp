@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <utility>
 
+#include "kernels/cuda/block_barrier.h"
 #include "kernels/cuda/gpu_job.h"
+#include "kernels/cuda/program_bodies.h"
 
 namespace tutti::test {
 namespace {
@@ -26,37 +25,9 @@ struct Mistake {
   std::optional<Order> relaxed_load;
 };
 
-class ThreadBarrier {
- public:
-  explicit ThreadBarrier(uint32_t count) : count_(count) {}
-  bool arrive(bool mine) {
-    std::unique_lock lock(mutex_);
-    any_ = any_ || mine;
-    if (++arrived_ == count_) {
-      arrived_ = 0;
-      result_ = std::exchange(any_, false);
-      ++round_;
-      changed_.notify_all();
-      return result_;
-    }
-    uint64_t round = round_;
-    changed_.wait(lock, [&] { return round_ != round; });
-    return result_;
-  }
-
- private:
-  const uint32_t count_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint32_t arrived_ = 0;
-  uint64_t round_ = 0;
-  bool any_ = false;
-  bool result_ = false;
-};
-
 struct Block {
   explicit Block(uint32_t threads) : barrier(threads) {}
-  ThreadBarrier barrier;
+  BlockBarrier barrier;
   cuda::ProgramBlock shared{};
 };
 
@@ -127,8 +98,8 @@ std::string run_all(const Mistake& mistake) {
       which.channels = 1 + static_cast<int>(random() % 2);
       which.count = 600;  // so that slots are used again
       which.slice_bytes = 64;
-      std::string wrong = job.run(which, random, [&](auto body, auto args, auto) {
-        launch(mistake, body, args);
+      std::string wrong = job.run(which, random, [&](const std::string& kernel, auto args, auto) {
+        launch(mistake, cuda::program_body(kernel), args);
         return "";
       });
       if (!wrong.empty()) return fmt::format("{} ranks, {}: {}", nranks, which.text(), wrong);

@@ -96,8 +96,9 @@ class FiberEnv : public cuda::HostEnv {
 
 }  // namespace
 
-std::string SimulatedGpus::launch(cuda::ProgramBody body, std::span<cuda::ProgramArgs> args,
+std::string SimulatedGpus::launch(const std::string& kernel, std::span<cuda::ProgramArgs> args,
                                   std::span<const GpuJob::Memory> memory) {
+  cuda::ProgramBody body = cuda::program_body(kernel);
   auto blocks = args.front().channels;
   Launch launch(args.size() * blocks, threads_, ++seed_);
   if (mistake_.shifts_ranges) ++args[1].channels;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/cuda/gpu_job.h"
+#include "kernels/cuda/program_bodies.h"
 
 namespace tutti::test {
 
@@ -26,7 +27,8 @@ class SimulatedGpus {
 
   // One launch on each GPU, all at once. `memory`: what they may touch. "" or what went wrong. Launches that do not end
   // are cancelled.
-  std::string launch(cuda::ProgramBody body, std::span<cuda::ProgramArgs> args, std::span<const GpuJob::Memory> memory);
+  std::string launch(const std::string& kernel, std::span<cuda::ProgramArgs> args,
+                     std::span<const GpuJob::Memory> memory);
 
   // The launches are cancelled after so many steps.
   void cancel_after(uint64_t steps) { cancel_after_ = steps; }

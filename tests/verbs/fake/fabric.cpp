@@ -173,6 +173,7 @@ bool Fabric::deliver(Pair& pair, const Waiting& request) {
   Pair& peer = *found->second;
   if (request.opcode == IBV_WR_RDMA_WRITE) {
     if (request.data.empty()) return true;
+    counted.written_bytes[pair.context->device->name] += request.data.size();
     std::byte* to = at(request.remote_address, request.data.size(), request.remote_key, IBV_ACCESS_REMOTE_WRITE);
     if (to == nullptr) return give_up(IBV_WC_REM_ACCESS_ERR);
     if (faults.shows_at_once) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct FakeCounts {
   uint64_t mistakes = 0;                 // of the user: what a device would refuse or answer with silence
   std::string last_mistake;
   uint64_t registered_bytes = 0;
+  std::map<std::string, uint64_t> written_bytes;  // by the device that they came from
   bool by_gid = false;                   // how the last queue pair to connect reaches its peer
   int mtu_code = 0;
   int service_level = 0;

@@ -1,7 +1,10 @@
-// OneGpu: a communicator's ranks that all use one GPU. There a call takes one launch, which reads what all ranks send
-// and stores what they receive: each rank puts on its stream that it has come to the call, and that it waits for its
-// gate; the rank that calls last makes the launch on its stream, which waits until all have come, and opens the gates.
-// Nobody waits on the host. Where a rank has other buffers, all ranks take the way through the host (stream_calls.h).
+// GpuCalls: calls that the GPUs of a communicator's ranks do among themselves. Each rank puts on its stream that it has
+// come to the call, and that it waits for its gate. Nobody waits on the host.
+//   - All ranks use one GPU: a call takes one launch, which reads what all ranks send and stores what they receive. The
+//     rank that calls last makes it on its stream, which waits until all have come, and opens the gates.
+//   - Each rank has a GPU of its own: each launches its part of a Plan (gpu_programs.h) on another stream of its GPU,
+//     which waits until all have come, and opens the rank's gate.
+// Where a rank has other buffers, all ranks take the way through the host (stream_calls.h).
 #pragma once
 
 #include <condition_variable>
@@ -16,22 +19,31 @@
 #include "base/deadline.h"
 #include "bootstrap/control.h"
 #include "core/gpu_board.h"
+#include "core/gpu_programs.h"
 #include "topology/topology.h"
 
 namespace tutti {
 
 class Communicator;
 
-class OneGpu {
- public:
-  // All ranks come here when each has said that it is on that GPU. Null: not all of them can launch there; why is in
-  // the log. Errors: a rank did not come.
-  static Result<std::unique_ptr<OneGpu>> meet(Communicator& communicator, ControlPlane& control, DeviceModule& module,
-                                              const DeviceModule::Gpu& gpu, int64_t timeout_ms, Deadline deadline);
-  // No call is on its way, or the communicator has failed.
-  ~OneGpu();
+inline constexpr int64_t kGpuLookMs = 100;  // how often who waits for GPUs looks at what else may have happened
 
-  // What this rank can offer to do a call on the GPU; nothing where its buffers or its stream are elsewhere.
+class GpuCalls {
+ public:
+  using Basis = std::optional<GpuPrograms::Basis>;
+  // All ranks come here when each has said which GPU it is on. `basis`: none where that is the same one. Null: not all
+  // of them can launch there, or reach each other's memory; why is in the log. Errors: a rank did not come.
+  static Result<std::unique_ptr<GpuCalls>> meet(Communicator& communicator, ControlPlane& control, DeviceModule& module,
+                                                const DeviceModule::Gpu& gpu, Basis basis, int64_t timeout_ms,
+                                                Deadline deadline);
+  // No call is on its way, or the communicator has failed.
+  ~GpuCalls();
+
+  // Null where all ranks are on one GPU.
+  GpuPrograms* programs() { return programs_.get(); }
+
+  // What this rank can offer to do a call on its GPU; nothing where its buffers or its stream are elsewhere, or the GPU
+  // has no room for it.
   Result<std::optional<Offer>> offer(const tutti_request& request, const DeviceModule::Stream& stream);
 
   // Puts a call through the host on a stream of this class's: it begins and ends with the words.
@@ -41,6 +53,9 @@ class OneGpu {
   // goes through the host. False: that is known already, and the caller does so. Blocks only while another rank is many
   // calls behind.
   Result<bool> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
+  // The same of a call that a stream has reached already, and behind which it goes on when `gate` becomes 1. Only where
+  // each rank has a GPU. Never uses the driver.
+  Status put_reached(const Offer& offer, uint32_t* gate, Stage stage);
   // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
   Status announce(const tutti_request& request);
 
@@ -57,37 +72,50 @@ class OneGpu {
 
   // The communicator has failed: opens the gates of this rank, and stops launches.
   void cancel() noexcept;
-  // Whether a rank has done so: results of calls from there on are undefined.
-  bool is_cancelled() const;
+  // Not ok: a rank has done so, or a kernel has waited in vain. Results of calls from there on are undefined.
+  Status status() const;
   // Ends what this does by itself; no calls come any more.
   void stop() noexcept;
+  // All calls are done, and no more come: the memory of others is closed; once all have done that, the own one goes.
+  void close_memory() noexcept;
+  void free_memory() noexcept;
 
  private:
   struct Pending {
     uint32_t number = 0;
     Stage stage;
+    uint32_t* gate = nullptr;  // besides the rank's own
   };
 
-  OneGpu(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, int64_t timeout_ms)
+  GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, int64_t timeout_ms)
       : communicator_(communicator), module_(module), gpu_(gpu), timeout_ms_(timeout_ms) {}
-  Status open_board(ControlPlane& control, Deadline deadline);
-  Status prepare();
+  Status open_board(ControlPlane& control, Basis basis, Deadline deadline);
+  Status open_arenas(ControlPlane& control, Deadline deadline);
+  Status prepare(Basis basis);
 
   // With mutex_:
   Status await_place(uint32_t number);
+  bool has_settled(uint32_t number) const;
   // True: all others have made this call.
   bool say(const Offer& offer);
   // Where all buffers are; nothing where launches cannot do the call.
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
+  void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
+  bool all_offer(uint32_t number) const;
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                 StreamOrder& order);
 
   void run();
   bool open_gates() noexcept;
+  void settle();
   void drop_launched();
-  void stage_decided();
+  void carry_out_decided();
+  Status carry_out(const Pending& pending);
+  Status run_part(const Pending& pending);
+  Status kernel_status() const;
   Status look_at_delay();
+  std::string_view where() const;
   std::string who_is_late(uint32_t number) const;
   GpuBoard::OfRank& own() const;
   void ring(int rank) const;
@@ -99,8 +127,9 @@ class OneGpu {
   const int64_t timeout_ms_;
   GpuBoard board_;
   bool is_pinned_ = false;
-  std::unique_ptr<SharedGpu> shared_;
-  std::optional<DeviceModule::Stream> staging_stream_;
+  std::unique_ptr<RankGpu> own_gpu_;
+  std::unique_ptr<GpuPrograms> programs_;
+  std::optional<DeviceModule::Stream> own_stream_;
   std::atomic<bool> has_captures_{false};
   std::atomic<bool> is_cancelled_{false};
   std::atomic<bool> ends_{false};
@@ -110,10 +139,12 @@ class OneGpu {
   uint32_t called_ = 0;
   std::atomic<uint32_t> last_put_{0};
 
-  std::mutex staging_mutex_;             // is held before pending_mutex_, by who puts calls through the host
+  std::mutex own_stream_mutex_;          // is held before pending_mutex_, by who puts calls on the own stream
   std::mutex pending_mutex_;             // guards what follows
   std::deque<Pending> pending_;          // by number
-  std::atomic<uint32_t> last_staged_{0};
+  std::vector<uint32_t*> lost_gates_;    // of calls that could not be carried out
+  uint32_t last_known_ = 0;              // calls that are pending, or that this rank has no more to do for
+  std::atomic<uint32_t> last_carried_out_{0};  // on the own stream
 
   // Of the thread:
   uint32_t gate_seen_ = 0;

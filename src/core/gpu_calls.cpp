@@ -1,0 +1,376 @@
+// How ranks meet on their GPUs, and what a call does there. What becomes of it later: gpu_calls_thread.cpp.
+#include "core/gpu_calls.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "core/communicator.h"
+
+namespace tutti {
+namespace {
+
+// Of every rank, a value of its own.
+template <class T>
+Result<std::vector<T>> gather(ControlPlane& control, const T& mine, const char* what, Deadline deadline) {
+  auto bytes = TUTTI_TRY(control.all_gather(std::as_bytes(std::span(&mine, 1)), what, deadline));
+  std::vector<T> all(bytes.size());
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    if (bytes[rank].size() != sizeof(T)) return error(Code::kRemote, "rank {} has said nothing of {}", rank, what);
+    std::memcpy(&all[rank], bytes[rank].data(), sizeof(T));
+  }
+  return all;
+}
+
+// Whether all ranks could do it: ok on all of them, or on none.
+Status agree(ControlPlane& control, Status mine, const char* what, Deadline deadline) {
+  auto answers = TUTTI_TRY(gather(control, static_cast<uint8_t>(mine.ok()), what, deadline));
+  TUTTI_TRY(Status(mine));
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    if (answers[rank] == 0) return error(Code::kRemote, "rank {} cannot; its log says why", rank);
+  }
+  return {};
+}
+
+}  // namespace
+
+GpuBoard::OfRank& GpuCalls::own() const { return board_.of(communicator_.rank()); }
+
+void GpuCalls::ring(int rank) const {
+  std::atomic<uint32_t>& bell = board_.of(rank).bell;
+  bell.fetch_add(1, std::memory_order_acq_rel);
+  wake(bell);
+}
+
+// The thread looks at the time from now on.
+void GpuCalls::rouse() {
+  if (sleeps_.exchange(false, std::memory_order_seq_cst)) ring(communicator_.rank());
+}
+
+// ---- Meeting
+
+// The ranks are on one host: rank 0 makes the board, and the others open it as a file of that process.
+Status GpuCalls::open_board(ControlPlane& control, Basis basis, Deadline deadline) {
+  struct Where {
+    int64_t pid = 0;
+    int64_t fd = -1;
+  };
+  int nranks = communicator_.nranks();
+  size_t size_bytes = GpuBoard::bytes_for(nranks);
+  Fd made;
+  Where where;
+  if (communicator_.rank() == 0) {
+    auto file = create_memfd("tutti-gpu-board", size_bytes);
+    if (file.ok()) made = std::move(*file);
+    where = {.pid = ::getpid(), .fd = made.get()};
+  }
+  where = TUTTI_TRY(gather(control, where, "the board of GPUs", deadline)).front();
+  Status opened = guarded([&]() -> Status {
+    Fd file(::open(fmt::format("/proc/{}/fd/{}", where.pid, where.fd).c_str(), O_RDWR | O_CLOEXEC));
+    if (!file) return system_error(errno, "cannot open the memory that rank 0 shares; run all ranks as one user");
+    board_ = GpuBoard(TUTTI_TRY(Mapping::create(file.get(), size_bytes)), nranks);
+    return prepare(std::move(basis));
+  });
+  // Rank 0 keeps its file until all have opened it; who cannot tells the others.
+  return agree(control, std::move(opened), "the kernels of a GPU", deadline);
+}
+
+Status GpuCalls::prepare(Basis basis) {
+  TUTTI_TRY(module_.pin(board_.bytes(), gpu_.context));
+  is_pinned_ = true;
+  Kernels kernels = basis ? Kernels::kPrograms : Kernels::kFused;
+  own_gpu_ = TUTTI_TRY(module_.use(gpu_, kernels, {.cancelled = &board_.head().cancelled, .late = &own().late}));
+  if (basis) {
+    programs_ =
+        TUTTI_TRY(GpuPrograms::create(std::move(*basis), communicator_.rank(), module_, gpu_, *own_gpu_));
+  }
+  own_stream_ = TUTTI_TRY(module_.make_stream(gpu_.context));
+  return {};
+}
+
+Status GpuCalls::open_arenas(ControlPlane& control, Deadline deadline) {
+  auto arenas = TUTTI_TRY(gather(control, programs_->arena(), "the arena of a GPU", deadline));
+  Status opened = guarded([&] { return programs_->open(arenas); });
+  return agree(control, std::move(opened), "the arenas of GPUs", deadline);
+}
+
+Result<std::unique_ptr<GpuCalls>> GpuCalls::meet(Communicator& communicator, ControlPlane& control,
+                                                 DeviceModule& module, const DeviceModule::Gpu& gpu, Basis basis,
+                                                 int64_t timeout_ms, Deadline deadline) {
+  bool has_programs = basis.has_value();
+  std::unique_ptr<GpuCalls> made(new GpuCalls(communicator, module, gpu, timeout_ms));
+  Status opened = made->open_board(control, std::move(basis), deadline);
+  if (opened.ok() && has_programs) opened = made->open_arenas(control, deadline);
+  if (opened.code() == Code::kTimeout) return opened;
+  if (!opened.ok()) {
+    log_info("calls {} go through the host: {}",
+             has_programs ? "between the ranks' GPUs" : "on the GPU that all ranks share", opened.message());
+    made->close_memory();
+    if (agree(control, {}, "leaving GPUs", deadline).ok()) made->free_memory();
+    return std::unique_ptr<GpuCalls>();
+  }
+  made->thread_ = std::thread([gpu = made.get()] { or_end_without_memory([gpu] { gpu->run(); }); });
+  return made;
+}
+
+void GpuCalls::stop() noexcept {
+  if (!thread_.joinable()) return;
+  if (!are_done()) cancel();  // nobody else opens this rank's gates
+  ends_.store(true, std::memory_order_release);
+  ring(communicator_.rank());
+  thread_.join();
+}
+
+GpuCalls::~GpuCalls() {
+  stop();
+  if (!is_pinned_) return;
+  // What still waits on streams, after a failure, uses all of this.
+  if (is_cancelled_.load(std::memory_order_acquire) || !are_done() || !communicator_.stream_entry()->is_quiet()) {
+    (void)programs_.release();
+    (void)own_gpu_.release();
+    board_.leak();
+    return;
+  }
+  programs_.reset();
+  own_gpu_.reset();
+  if (own_stream_) module_.drop_stream(*own_stream_);
+  if (!module_.unpin(board_.bytes().data(), gpu_.context)) board_.leak();
+}
+
+void GpuCalls::close_memory() noexcept {
+  if (own_gpu_) own_gpu_->close();
+}
+
+void GpuCalls::free_memory() noexcept {
+  if (programs_) programs_->free_arena();
+}
+
+// ---- Calls
+
+Result<std::optional<Offer>> GpuCalls::offer(const tutti_request& request, const DeviceModule::Stream& stream) {
+  if (!may_stay_on_gpus(request) || stream.context != gpu_.context) return std::optional<Offer>();
+  const CallArguments& arguments = request.arguments;
+  const Geometry& geometry = request.geometry;
+  Offer offer{.shape = shape_of(request), .is_on_gpu = 1, .in_place = geometry.in_place};
+  auto look = [&](const std::byte* data, uint64_t size_bytes, uint8_t& has, DeviceBuffer& buffer) -> Result<bool> {
+    has = size_bytes > 0 ? 1 : 0;
+    if (has == 0) return true;
+    BufferPlace place = TUTTI_TRY(module_.place_of(data));
+    if (place.kind != MemoryKind::kDevice || place.device != gpu_.device) return false;
+    auto shared = TUTTI_TRY(module_.share_buffer(data, gpu_));
+    if (shared) buffer = *shared;
+    return shared.has_value();
+  };
+  bool fits = TUTTI_TRY(look(arguments.input, geometry.input_bytes, offer.has_input, offer.input)) &&
+              TUTTI_TRY(look(arguments.output, geometry.output_bytes, offer.has_output, offer.output));
+  // Of a call that this rank cannot plan, the host's way says why.
+  if (fits && programs_) fits = programs_->admit(offer.shape, geometry.in_place).ok();
+  return fits ? std::optional(offer) : std::nullopt;
+}
+
+Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage) {
+  std::lock_guard lock(mutex_);
+  TUTTI_TRY(await_place(called_ + 1));
+  bool is_last = say(offer);
+  uint32_t number = called_;
+  // What fails from here on keeps the others waiting.
+  auto or_break_down = [this](Status status) {
+    if (!status.ok()) communicator_.break_down(status);
+    return status;
+  };
+  bool stays = is_last && all_offer(number);
+  if (is_last && (!stays || !programs_)) {
+    auto placed = stays ? place(number) : std::nullopt;
+    if (placed) {
+      TUTTI_TRY(or_break_down(launch(number, *placed, stream, order)));
+      last_put_.store(number, std::memory_order_seq_cst);
+      rouse();
+    }
+    know(number);
+    decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
+    return placed.has_value();
+  }
+  TUTTI_TRY(or_break_down(module_.put_gate(stream, order, {&own().reached, number}, {&own().gate, number})));
+  know(number, std::move(stage));
+  last_put_.store(number, std::memory_order_seq_cst);
+  if (is_last) decide(number, GpuBoard::Verdict::kLaunched);
+  rouse();
+  // The verdict may have come before the thread could know what it is about.
+  if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
+  return true;
+}
+
+Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
+  std::lock_guard lock(mutex_);
+  TUTTI_TRY(communicator_.status());
+  TUTTI_TRY(await_place(called_ + 1));
+  bool is_last = say(offer);
+  uint32_t number = called_;
+  store_word(own().reached, number);
+  know(number, std::move(stage), gate);
+  last_put_.store(number, std::memory_order_seq_cst);
+  if (is_last) decide(number, all_offer(number) ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
+  rouse();
+  if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
+  return {};
+}
+
+Status GpuCalls::announce(const tutti_request& request) {
+  std::lock_guard lock(mutex_);
+  TUTTI_TRY(await_place(called_ + 1));
+  bool is_last = say({.shape = shape_of(request)});
+  know(called_);
+  if (is_last) decide(called_, GpuBoard::Verdict::kStaged);
+  return {};
+}
+
+// The place of a call on the board serves another one kCalls later.
+Status GpuCalls::await_place(uint32_t number) {
+  std::atomic<uint32_t>& decided = board_.head().decided;
+  uint32_t needed = number - GpuBoard::kCalls;
+  if (number <= GpuBoard::kCalls) needed = 0;
+  Deadline deadline = Deadline::after_ms(timeout_ms_);
+  auto check = [&]() -> Status {
+    TUTTI_TRY(communicator_.status());
+    if (!deadline.passed()) return {};
+    uint32_t next = decided.load(std::memory_order_acquire) + 1;
+    return error(Code::kTimeout, "{} calls are under way on {}, and {}", GpuBoard::kCalls, where(), who_is_late(next));
+  };
+  while (comes_before(decided.load(std::memory_order_acquire), needed)) {
+    TUTTI_TRY(check());
+    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    uint32_t now = decided.load(std::memory_order_seq_cst);
+    if (comes_before(now, needed)) sleep_on(decided, now, kGpuLookMs);
+    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  // What was decided on the call before in this place must have been done. The threads do that: this one may be where
+  // the driver cannot be used.
+  for (;;) {
+    drop_launched();
+    if (has_settled(needed)) return {};
+    TUTTI_TRY(check());
+    ::sched_yield();
+  }
+}
+
+// Whether nobody looks at offers up to that call any more: those of others only their own GPUs' launches do.
+bool GpuCalls::has_settled(uint32_t number) const {
+  auto is_behind = [&](int rank) {
+    return comes_before(board_.of(rank).settled.load(std::memory_order_acquire), number);
+  };
+  if (!programs_) return !is_behind(communicator_.rank());
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    if (is_behind(rank)) return false;
+  }
+  return true;
+}
+
+bool GpuCalls::say(const Offer& offer) {
+  uint32_t number = ++called_;
+  board_.offer(number, communicator_.rank()) = offer;
+  own().called.store(number, std::memory_order_release);
+  std::atomic<uint32_t>& arrived = board_.arrived(number);
+  auto nranks = static_cast<uint32_t>(communicator_.nranks());
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < nranks) return false;
+  arrived.store(0, std::memory_order_relaxed);  // nobody comes before the verdict is known
+  return true;
+}
+
+// This rank has said a call, and either has no more to do for it or does it once the verdict is known.
+void GpuCalls::know(uint32_t number, Stage stage, uint32_t* gate) {
+  std::lock_guard lock(pending_mutex_);
+  if (stage) pending_.push_back({number, std::move(stage), gate});
+  last_known_ = number;
+  settle();
+}
+
+bool GpuCalls::all_offer(uint32_t number) const {
+  const Offer& first = board_.offer(number, 0);
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    const Offer& each = board_.offer(number, rank);
+    if (each.is_on_gpu == 0 || each.shape != first.shape) return false;
+  }
+  return true;
+}
+
+std::optional<std::vector<PlacedBuffers>> GpuCalls::place(uint32_t number) {
+  std::vector<PlacedBuffers> placed;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    const Offer& each = board_.offer(number, rank);
+    PlacedBuffers buffers;
+    Status opened = guarded([&]() -> Status {
+      if (each.has_input != 0) buffers.input = TUTTI_TRY(own_gpu_->open(each.input));
+      if (each.has_output != 0) buffers.output = TUTTI_TRY(own_gpu_->open(each.output));
+      return {};
+    });
+    if (!opened.ok()) {
+      log_info("a call on the GPU goes through the host: memory of rank {}: {}", rank, opened.message());
+      return {};
+    }
+    placed.push_back(buffers);
+  }
+  return placed;
+}
+
+// Rings those who have something to do now.
+void GpuCalls::decide(uint32_t number, GpuBoard::Verdict verdict) {
+  std::vector<int> waiting;
+  bool is_for_all = verdict == GpuBoard::Verdict::kStaged || programs_ != nullptr;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    bool has_offered = rank != communicator_.rank() && board_.offer(number, rank).is_on_gpu != 0;
+    if (has_offered && is_for_all) waiting.push_back(rank);
+  }
+  board_.verdict(number).store(verdict, std::memory_order_relaxed);
+  board_.head().decided.store(number, std::memory_order_seq_cst);
+  if (board_.head().waiting.load(std::memory_order_seq_cst) > 0) wake(board_.head().decided);
+  for (int rank : waiting) ring(rank);
+}
+
+// The others' streams come to the call, and wait at their gates.
+Status GpuCalls::launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
+                        StreamOrder& order) {
+  std::vector<WordValue> waits, stores;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    if (rank == communicator_.rank()) continue;
+    waits.push_back({&board_.of(rank).reached, number});
+    stores.push_back({&board_.of(rank).gate, number});
+  }
+  stores.push_back({&own().gate, number});
+  cuda::Launches launches = launches_of(board_.offer(number, 0).shape, placed);
+  return own_gpu_->launch(stream, order,
+                          {.kernel = launches.kernel(),
+                           .args = launches.all(),
+                           .reached = {&own().reached, number},
+                           .waits = waits,
+                           .stores = stores});
+}
+
+Status GpuCalls::await_decided() {
+  std::atomic<uint32_t>& decided = board_.head().decided;
+  Deadline deadline = Deadline::after_ms(timeout_ms_);
+  uint32_t before = decided.load(std::memory_order_acquire);
+  for (;;) {
+    uint32_t now = decided.load(std::memory_order_acquire);
+    if (std::exchange(before, now) != now) deadline = Deadline::after_ms(timeout_ms_);
+    carry_out_decided();
+    {
+      std::lock_guard lock(pending_mutex_);
+      if (pending_.empty()) return {};
+    }
+    TUTTI_TRY(communicator_.status());
+    if (deadline.passed()) {
+      return error(Code::kTimeout, "rank {}: after {} ms {}", communicator_.rank(), timeout_ms_, who_is_late(now + 1))
+          .at({.rank = communicator_.rank()});
+    }
+    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    if (decided.load(std::memory_order_seq_cst) == now) sleep_on(decided, now, kGpuLookMs);
+    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,65 @@
+// Where in their slots senders put payloads (executor/peer.h).
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "executor/peer.h"
+
+using namespace tutti;
+
+namespace {
+
+constexpr uint64_t kRoom = 512 << 10;
+
+SlotRing ring_of(uint32_t count) { return {.stride = kRoom + 192, .room_bytes = kRoom, .count = count}; }
+
+// Where a message of that size begins in the ring, and the next one's turn.
+uint64_t next_place(SlotRing& ring, uint64_t size_bytes, const Spread& spread) {
+  uint64_t offset = ring.offset(size_bytes, spread);
+  CHECK(offset + size_bytes <= ring.room_bytes);
+  CHECK(offset % sizeof(Line) == 0);
+  uint64_t place = ring.next * ring.stride + offset;
+  ring.advance();
+  return place;
+}
+
+}  // namespace
+
+TEST_CASE("payloads go through as much of the slots as is wanted before they come back to a place") {
+  const uint32_t count = GENERATE(1, 2, 3, 4, 32);
+  const uint64_t size = GENERATE(uint64_t{16} << 10, (uint64_t{16} << 10) + 4, 40'000, uint64_t{64} << 10);
+  const uint64_t wanted = GENERATE(uint64_t{1} << 20, uint64_t{2} << 20);
+  INFO(count << " slots, " << size << " bytes, spread over " << wanted);
+  SlotRing ring = ring_of(count);
+  const uint64_t room = std::min(wanted, count * kRoom);
+  // Places of a slot are whole, and what is left of it at the end is lost.
+  const uint64_t least = room / (size + 63) / 2;
+  std::set<uint64_t> seen;
+  uint64_t first = next_place(ring, size, {.bytes = wanted});
+  seen.insert(first);
+  for (uint64_t place; (place = next_place(ring, size, {.bytes = wanted})) != first;) {
+    CHECK(seen.insert(place).second);
+    REQUIRE(seen.size() < 10'000);
+  }
+  CHECK(seen.size() >= std::max<uint64_t>(count, least));
+  CHECK(seen.size() * size <= std::max(room, count * size));
+}
+
+TEST_CASE("small payloads, and such as have no room for two places, lie at the start of their slots") {
+  const Spread spread{.bytes = 2 << 20};
+  for (uint64_t size : {uint64_t{1}, uint64_t{4096}, uint64_t{16383}, (kRoom / 2) + 1, kRoom}) {
+    SlotRing ring = ring_of(4);
+    for (int i = 0; i < 100; ++i) CHECK(next_place(ring, size, spread) == i % 4 * ring.stride);
+  }
+  SlotRing ring = ring_of(4);
+  for (int i = 0; i < 100; ++i) CHECK(next_place(ring, 65536, Spread()) == i % 4 * ring.stride);
+}
+
+TEST_CASE("places stay inside their slots when messages of all sizes take turns") {
+  SlotRing ring = ring_of(4);
+  uint64_t size = 1;
+  for (int i = 0; i < 100'000; ++i) {
+    next_place(ring, size, {.least_bytes = 64, .bytes = 4 << 20});
+    size = (size * 7919 + 13) % kRoom + 1;
+  }
+}

@@ -1,0 +1,205 @@
+// Links of several lanes: what is sent arrives in order, and once, whichever lanes fail under way.
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "transports/verbs/wire.h"
+#include "verbs/faked.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kWindow = 8 << 20;
+constexpr uint64_t kLines = 64;
+constexpr uint64_t kData = 64 << 10;        // where messages of a rank's peer begin
+constexpr size_t kMostBytes = 900'000;
+constexpr uint64_t kPlaces = 4;             // so many of them, in turn
+constexpr uint64_t kSources = 5 << 20;      // where a rank's own memory begins that is sent from where it is
+
+// One direction of a link: messages of every kind, and a receiver that looks at each as soon as its line is there, and
+// then lets its place be used again.
+class Flow {
+ public:
+  Flow(Job& job, int from, uint64_t seed) : job_(job), from_(from), to_(1 - from), random_(seed) {}
+
+  // As the executor does: no place is used again before the receiver has released it.
+  Status send() {
+    if (sent_ - received_ == kPlaces) return {};
+    if (content_.size() == sent_) compose();
+    const auto& content = content_[sent_];
+    uint64_t turn = sent_ + 1;
+    if (turn > kPlaces && !is_clean(turn - kPlaces)) return error(Code::kInternal, "{}", stray(turn - kPlaces));
+    std::span<const std::byte> from = content;
+    Link& link = job_.link(from_, to_);
+    if (turn % 3 == 0 && !content.empty()) {  // registered memory
+      std::byte* place = job_.window(from_).at(kSources + turn % 2 * (kMostBytes + 64));
+      if (turn >= 6 && completed_ < last_in_place_) return link.poll(&completed_);
+      std::copy(content.begin(), content.end(), place);
+      from = {place, content.size()};
+    }
+    auto result = link.put(job_.slice(from_, to_, place_of(turn)), from, job_.slice(from_, to_, turn % kLines * 64),
+                           Line{{turn}});
+    if (!result.ok()) return result.status();
+    if (*result == PutResult::kFull) return {};
+    ++sent_;
+    if (turn % 3 == 0) last_in_place_ = sent_;
+    return {};
+  }
+
+  // Looks for the next one. "" or what is wrong with it.
+  std::string receive() {
+    uint64_t missing = 0;
+    for (uint64_t turn = received_ + 1; turn <= sent_; ++turn) {
+      uint64_t there = counter_of(job_.window(to_).line(turn % kLines * 64));
+      if (there != turn) missing = missing == 0 ? turn : missing;
+      if (there != turn) continue;
+      if (missing != 0) return fmt::format("message {} is there before {}", turn, missing);
+      const auto& content = content_[turn - 1];
+      if (std::memcmp(job_.window(to_).at(place_of(turn)), content.data(), content.size()) != 0) {
+        return fmt::format("message {} of {} bytes has other content", turn, content.size());
+      }
+      // Whoever wrote there once more would be seen.
+      std::fill_n(job_.window(to_).at(place_of(turn)), content.size(), std::byte{0xA5});
+      ++received_;
+    }
+    return {};
+  }
+  // Places that no message is on its way to have what the receiver left there.
+  std::string look_for_strays() const {
+    for (uint64_t turn = std::max<uint64_t>(received_, kPlaces) - kPlaces + 1; turn <= received_; ++turn) {
+      if (!is_clean(turn)) return stray(turn);
+    }
+    return {};
+  }
+  uint64_t received() const { return received_; }
+  uint64_t sent() const { return sent_; }
+
+ private:
+  static uint64_t place_of(uint64_t turn) { return kData + turn % kPlaces * (kMostBytes + 64); }
+  bool is_clean(uint64_t turn) const {
+    std::span left(job_.window(to_).at(place_of(turn)), content_[turn - 1].size());
+    return std::all_of(left.begin(), left.end(), [](std::byte byte) { return byte == std::byte{0xA5}; });
+  }
+  static std::string stray(uint64_t turn) {
+    return fmt::format("something was written where message {} had been taken from", turn);
+  }
+  void compose() {
+    constexpr size_t kSizes[] = {0, 8, 152, 153, 10'000, 64 << 10, (64 << 10) + 1, 300'000, kMostBytes};
+    content_.push_back(pattern(kSizes[random_() % std::size(kSizes)], random_()));
+  }
+
+  Job& job_;
+  const int from_;
+  const int to_;
+  std::mt19937 random_;
+  std::vector<std::vector<std::byte>> content_;
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t last_in_place_ = 0;
+};
+
+// Sends both ways until so many have arrived.
+std::string run(Job& job, Flow& there, Flow& back, uint64_t messages) {
+  Deadline deadline = Deadline::after_ms(kPatienceMs);
+  uint64_t completed = 0;
+  while (there.received() < messages || back.received() < messages) {
+    for (Flow* flow : {&there, &back}) {
+      Status sent = flow->sent() < messages ? flow->send() : Status();
+      if (!sent.ok()) return std::string(sent.message());
+    }
+    for (int rank : {0, 1}) {
+      Status polled = job.link(rank, 1 - rank).poll(&completed);
+      if (!polled.ok()) return std::string(polled.message());
+    }
+    for (Flow* flow : {&there, &back}) {
+      if (std::string wrong = flow->receive(); !wrong.empty()) return wrong;
+    }
+    if (deadline.passed()) return fmt::format("stuck after {} and {}", there.received(), back.received());
+  }
+  std::string strays = there.look_for_strays();
+  return strays.empty() ? back.look_for_strays() : strays;
+}
+
+}  // namespace
+
+TEST_CASE("messages over several lanes take effect in the order in which they were sent") {
+  Fake fake;
+  auto options = GENERATE(VerbsOptions{}, VerbsOptions{.device = "fake0,fake0,fake1,fake1"});
+  Job job(verbs_with(options), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = GENERATE(0, 3)});
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 100) == "");
+  check_used_well(fake);
+}
+
+TEST_CASE("several lanes carry what is sent, each its part") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 20});
+  FakeCounts before = fake.counts();
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 50) == "");
+  FakeCounts after = fake.counts();
+  for (const char* device : {"fake0", "fake1"}) {
+    CHECK(after.written_bytes[device] - before.written_bytes[device] > 1'000'000);
+  }
+}
+
+TEST_CASE("where one lane fails, all that was on its way arrives over the other one, once and in order") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t failing = GENERATE(range<uint64_t>(1, 60));
+  int lag = GENERATE(0, 2);
+  fake.verbs->set_faults({.failing_request = failing, .failing_status = 12, .lag = lag});
+  Flow there(job, 0, failing), back(job, 1, failing + 100);
+  INFO(failing << " fails, lag " << lag);
+  CHECK(run(job, there, back, 40) == "");
+  check_used_well(fake);
+}
+
+TEST_CASE("a device that nothing leaves any more is left for the other one, and nobody hangs") {
+  Fake fake;
+  std::string cut = GENERATE("fake0", "fake1");
+  Job job(verbs_with({.device = "fake0,fake0,fake1,fake1"}), 2, kWindow);
+  check_ok(job.status());
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 10) == "");
+  fake.verbs->set_faults({.cut_device = cut, .lag = 1});
+  CHECK(run(job, there, back, 40) == "");  // one of the four lanes lies within the other device
+}
+
+TEST_CASE("where all lanes fail, so does the link, with the words of the last one") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.cut = true});
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK_THAT(run(job, there, back, 10), Catch::Contains("no longer answers") || Catch::Contains("peer's end"));
+}
+
+TEST_CASE("a sleeping rank goes on when a lane fails") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.failing_request = 3, .failing_status = 12});
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    for (uint64_t turn = 1; turn <= 20; ++turn) {
+      if (rank == 0) TUTTI_TRY(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{turn}}));
+      TUTTI_TRY(await_asleep(job.link(rank, 1 - rank), job.window(rank).line(0), turn));
+      if (rank == 1) TUTTI_TRY(signal(job.link(1, 0), job.slice(1, 0, 0), Line{{turn}}));
+    }
+    return {};
+  });
+  for (const Status& status : statuses) check_ok(status);
+}
+
+TEST_CASE("a lost lane that no link can have is refused") {
+  auto parsed = parse_side_message(encode(SideMessage(SideLost{.lane = kMostLanes, .received = 1})));
+  CHECK(!parsed.ok());
+}
+
+}  // namespace tutti::test
