@@ -32,8 +32,8 @@ endforeach()
 
 Python_add_library(_C MODULE WITH_SOABI
   src/backend.cpp src/blocking.cpp src/call.cpp src/collectives.cpp src/communicator.cpp src/device_call.cpp
-  src/device_streams.cpp src/launch.cpp src/lists.cpp src/memory.cpp src/module.cpp src/monitored_barrier.cpp
-  src/point_to_point.cpp src/sparse.cpp src/store.cpp src/types.cpp src/watcher.cpp src/work.cpp)
+  src/device_streams.cpp src/landing.cpp src/launch.cpp src/lists.cpp src/memory.cpp src/module.cpp
+  src/monitored_barrier.cpp src/point_to_point.cpp src/sparse.cpp src/store.cpp src/types.cpp src/watcher.cpp src/work.cpp)
 target_compile_features(_C PRIVATE cxx_std_20)
 target_compile_options(_C PRIVATE -Wall -Wextra -Wno-missing-field-initializers)
 target_link_libraries(_C PRIVATE torch_python tutti::tutti)

@@ -59,33 +59,25 @@ void TuttiBackend::launched(const WorkPtr& work) { coalesce(work); }
 void TuttiBackend::put(const c10::intrusive_ptr<DeviceWork>& work, const c10::Stream& stream) {
   if (coalesce(work)) return;
   DeviceCall::put({&work->call(), 1}, stream);
-  keep_until_done(work->call());
   work->has_been_put();
 }
 
-// Those of a device are started together, so that sends and receives may stand in any order.
+// Those of one stream are started together.
 void TuttiBackend::put_together(const std::vector<WorkPtr>& works) {
-  std::map<c10::DeviceIndex, std::vector<std::shared_ptr<DeviceCall>>> by_device;
+  using Use = DeviceStreams::Use;
+  std::map<std::pair<c10::DeviceIndex, Use>, std::vector<std::shared_ptr<DeviceCall>>> by_stream;
   std::vector<DeviceWork*> put;
   for (const WorkPtr& work : works) {
     auto* on_device = dynamic_cast<DeviceWork*>(work.get());
     if (on_device == nullptr) continue;
-    by_device[on_device->call()->device().index()].push_back(on_device->call());
+    const auto& call = on_device->call();
+    by_stream[{call->device().index(), call->sends() ? Use::kSends : Use::kCollectives}].push_back(call);
     put.push_back(on_device);
   }
-  for (const auto& [index, calls] : by_device) {
-    DeviceCall::put(calls, streams_.for_collectives(calls.front()->device()));
-    for (const auto& call : calls) keep_until_done(call);
+  for (const auto& [where, calls] : by_stream) {
+    DeviceCall::put(calls, streams_.get(calls.front()->device(), where.second));
   }
   for (DeviceWork* work : put) work->has_been_put();
-}
-
-// A program may drop the Work of a receive, whose message is told later.
-void TuttiBackend::keep_until_done(const std::shared_ptr<DeviceCall>& call) {
-  if (!call->receives()) return;
-  std::lock_guard lock(receiving_mutex_);
-  std::erase_if(receiving_, [](const auto& each) { return each->is_done(); });
-  receiving_.push_back(call);
 }
 
 std::optional<std::vector<TuttiBackend::WorkPtr>> TuttiBackend::take_coalesced() {

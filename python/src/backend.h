@@ -107,15 +107,12 @@ class TuttiBackend : public c10d::Backend {
   // The calling thread's.
   std::optional<std::vector<WorkPtr>> take_coalesced();
   void put_together(const std::vector<WorkPtr>& works);
-  void keep_until_done(const std::shared_ptr<DeviceCall>& call);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const c10::intrusive_ptr<TuttiOptions> options_;
   const std::shared_ptr<Communicator> communicator_;  // shared with the calls that were not waited for
   const std::shared_ptr<Pool> pool_ = Pool::create();  // shared with the tensors from it
   DeviceStreams streams_;
-  std::mutex receiving_mutex_;                          // guards what follows
-  std::vector<std::shared_ptr<DeviceCall>> receiving_;  // messages that streams may not have come to
   std::atomic<uint64_t> sequence_number_{0};
   std::atomic<uint64_t> monitored_barriers_{0};
   std::atomic<size_t> coalescing_{0};  // how many threads do

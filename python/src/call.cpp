@@ -1,19 +1,13 @@
 #include "call.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StreamGuard.h>
 
 #include "blocking.h"
 
 namespace tutti_torch {
-namespace {
 
 using c10::ivalue::Future;
-
-void mark(Future& future, const std::vector<at::Tensor>& outputs, const std::exception_ptr& error) {
-  error ? future.setError(error) : future.markCompleted(at::IValue(outputs));
-}
-
-}  // namespace
 
 void Call::start(std::span<tutti_call_t> calls) {
   Communicator::Use use(*communicator_, Communicator::Use::For::kCall);
@@ -88,11 +82,20 @@ std::exception_ptr Call::take_requests() {
 void Call::copy_results() {
   at::NoGradGuard no_grad;
   for (auto& [to, from] : copies_) to.copy_(from);
+  if (landing_) landing_->land(static_cast<int64_t>(message_.count) / per_element_);
+}
+
+// What hangs on it comes behind a message's copy to its device.
+void Call::mark_future(Future& future, const std::exception_ptr& error) const {
+  if (error) return future.setError(error);
+  std::optional<c10::StreamGuard> on_stream;
+  if (landing_) on_stream.emplace(landing_->stream());
+  future.markCompleted(at::IValue(outputs_));
 }
 
 void Call::finish(std::exception_ptr error) {
   try {
-    if (!error && !copies_.empty()) copy_results();
+    if (!error && (!copies_.empty() || landing_)) copy_results();
   } catch (...) {
     error = std::current_exception();
   }
@@ -109,7 +112,7 @@ void Call::finish(std::exception_ptr error) {
     self = std::move(self_);
     changed_.notify_all();
   }
-  if (future) mark(*future, outputs_, error);
+  if (future) mark_future(*future, error);
 }
 
 bool Call::wait_for(Milliseconds timeout) {
@@ -130,9 +133,10 @@ bool Call::finish_if_first() {
 
 // The caller may hold Python's lock, which a thread that finishes the call may need: it is not waited for.
 bool Call::poll() {
-  if ((flags_.load(std::memory_order_acquire) & kComplete) != 0 && finish_if_first()) return true;
+  if ((flags_.load(std::memory_order_acquire) & kComplete) != 0) finish_if_first();
   std::lock_guard lock(mutex_);
-  return state_ == State::kFinished;
+  if (state_ != State::kFinished) return false;
+  return error_ != nullptr || landing_ == nullptr || landing_->is_done();
 }
 
 // As poll().
@@ -147,11 +151,12 @@ c10::intrusive_ptr<Future> Call::future() {
   {
     std::lock_guard lock(mutex_);
     if (future_) return future_;
-    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    auto devices = landing_ ? std::vector<c10::Device>{landing_->device()} : std::vector<c10::Device>{};
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
     future = future_;
     is_finished = state_ == State::kFinished;
   }
-  is_finished ? mark(*future, outputs_, error_) : watch();
+  is_finished ? mark_future(*future, error_) : watch();
   return future;
 }
 

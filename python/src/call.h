@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "landing.h"
 
 namespace tutti_torch {
 
@@ -33,6 +34,12 @@ class Call : public std::enable_shared_from_this<Call> {
   void keep(const at::Tensor& tensor) { kept_.push_back(tensor); }
   // `to` gets what is in `from` when the call is complete.
   void copy_out(at::Tensor to, at::Tensor from) { copies_.emplace_back(std::move(to), std::move(from)); }
+  // The message that this receives, in so many elements of tutti's for each one, ends on a device. Gives memory for it.
+  void* land(std::unique_ptr<Landing> landing, int64_t per_element) {
+    landing_ = std::move(landing);
+    per_element_ = per_element;
+    return landing_->memory();
+  }
   // What Work::result() and the future give.
   void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
   void set_hook(std::function<void()> on_done) { on_done_ = std::move(on_done); }
@@ -47,12 +54,19 @@ class Call : public std::enable_shared_from_this<Call> {
 
   // ---- Afterwards; any thread
 
-  // Blocks until the results are there, or an error.
+  // Blocks until the results are there, or an error; those on a device are there for what comes after
+  // join_current_stream().
   void wait();
   // The same for a limited time; false when that has passed.
   bool wait_for(Milliseconds timeout);
   // Whether the results are there, or an error. Does not wait for other threads.
   bool poll();
+  void join_current_stream() const {
+    if (landing_) landing_->join_current_stream();
+  }
+  void wait_for_device() const {
+    if (landing_) landing_->wait();
+  }
   // From here on the results come without anyone waiting for them.
   void watch();
   c10::intrusive_ptr<c10::ivalue::Future> future();
@@ -72,12 +86,15 @@ class Call : public std::enable_shared_from_this<Call> {
   bool finish_if_first();
   std::exception_ptr take_requests();
   void copy_results();
+  void mark_future(c10::ivalue::Future& future, const std::exception_ptr& error) const;
 
   const std::shared_ptr<Communicator> communicator_;
   const char* const name_;
   const Milliseconds timeout_;
   c10::SmallVector<at::Tensor, 2> kept_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;
+  std::unique_ptr<Landing> landing_;
+  int64_t per_element_ = 1;
   std::vector<at::Tensor> outputs_;
   std::function<void()> on_done_;
   tutti_message_t message_{.source = -1};

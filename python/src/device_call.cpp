@@ -3,9 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <thread>
 
 #include "blocking.h"
@@ -18,12 +16,6 @@ using c10::ivalue::Future;
 
 constexpr auto kLook = std::chrono::microseconds(200);  // how often a thread that waits looks at the device
 
-// The allocator gives the memory to nobody else before the stream has come so far.
-void record(const at::Tensor& tensor, const c10::Stream& stream) {
-  if (!tensor.has_storage() || tensor.device() != stream.device()) return;
-  c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
-}
-
 }  // namespace
 
 void DeviceCall::copy_out(at::Tensor to, at::Tensor from) {
@@ -35,7 +27,6 @@ void DeviceCall::copy_out(at::Tensor to, at::Tensor from) {
 void DeviceCall::set_calls(std::vector<tutti_call_t> calls, std::shared_ptr<const void> what_they_use) {
   calls_ = std::move(calls);
   used_ = std::move(what_they_use);
-  receives_ = std::any_of(calls_.begin(), calls_.end(), [](const auto& each) { return each.collective == TUTTI_RECV; });
 }
 
 void DeviceCall::put(std::span<const std::shared_ptr<DeviceCall>> calls, const c10::Stream& stream) {
@@ -73,7 +64,7 @@ void DeviceCall::put(std::span<const std::shared_ptr<DeviceCall>> calls, const c
 void DeviceCall::end_on(const c10::Stream& stream) {
   at::NoGradGuard no_grad;
   c10::StreamGuard on_stream(stream);
-  for (const at::Tensor& tensor : kept_) record(tensor, stream);
+  for (const at::Tensor& tensor : kept_) record_use(tensor, stream);
   for (auto& [to, from] : copies_) to.copy_(from, /*non_blocking=*/true);
   done_.emplace(stream.device_type());
   done_->record(stream);
@@ -92,10 +83,10 @@ void DeviceCall::join_current_stream() const {
   if (current != *stream_) done_->block(current);
 }
 
-bool DeviceCall::wait_for(std::optional<Milliseconds> timeout) const {
-  auto end = std::chrono::steady_clock::now() + timeout.value_or(Milliseconds::zero());
-  while (!is_done()) {  // tutti's deadline ends it in any case
-    if (timeout && std::chrono::steady_clock::now() >= end) return false;
+bool DeviceCall::wait_for(Milliseconds timeout) const {
+  auto end = std::chrono::steady_clock::now() + timeout;
+  while (!is_done()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(kLook);
   }
   return true;
@@ -125,11 +116,6 @@ c10::intrusive_ptr<Future> DeviceCall::future() {
   c10::StreamGuard on_stream(*stream_);
   future_->markCompleted(at::IValue(outputs_));
   return future_;
-}
-
-int DeviceWork::sourceRank() const {
-  call_->wait_for(std::nullopt);
-  return call_->received().source;
 }
 
 bool DeviceWork::wait(std::chrono::milliseconds timeout) {

@@ -1,4 +1,5 @@
-// DeviceCall: one operation of c10d on tensors of a device. It is put on a stream; nobody waits on the host.
+// DeviceCall: one operation of c10d on tensors of a device, save a receive, which the host waits for (landing.h). It is
+// put on a stream; nobody waits on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +20,6 @@
 
 namespace tutti_torch {
 
-// Shared by the Work that the program has, and by the backend while a message may still come.
 class DeviceCall {
  public:
   // `name`: of the operation, for errors; static.
@@ -35,9 +35,8 @@ class DeviceCall {
   // What these calls consist of, and what they refer to.
   void set_calls(std::vector<tutti_call_t> calls, std::shared_ptr<const void> what_they_use);
   void set_outputs(std::vector<at::Tensor> outputs) { outputs_ = std::move(outputs); }
-  tutti_message_t* message() { return &message_; }
-  bool receives() const { return receives_; }
   c10::Device device() const { return device_; }
+  bool sends() const { return !calls_.empty() && calls_.front().collective == TUTTI_SEND; }
 
   // Puts calls of one communicator and device on `stream`, which then waits for what the current one has; several are
   // started together. Throws when one is refused: then none was started.
@@ -50,12 +49,11 @@ class DeviceCall {
   // Lets the current stream wait for it.
   void join_current_stream() const;
   // Blocks until it is done; false when the time has passed.
-  bool wait_for(std::optional<Milliseconds> timeout) const;
+  bool wait_for(Milliseconds timeout) const;
   // Null unless the communicator has failed.
   std::exception_ptr error() const;
   c10::intrusive_ptr<c10::ivalue::Future> future();
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
-  const tutti_message_t& received() const { return message_; }
   Communicator& communicator() const { return *communicator_; }
   const char* name() const { return name_; }
 
@@ -69,9 +67,7 @@ class DeviceCall {
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;
   std::vector<tutti_call_t> calls_;
   std::shared_ptr<const void> used_;  // by them
-  bool receives_ = false;
   std::vector<at::Tensor> outputs_;
-  tutti_message_t message_{.source = -1};
   std::optional<c10::Stream> stream_;
   std::optional<c10::Event> done_;
 
@@ -89,8 +85,6 @@ class DeviceWork : public c10d::Work {
   bool isCompleted() override { return call_->is_done(); }
   bool isSuccess() const override { return call_->is_done() && call_->error() == nullptr; }
   std::exception_ptr exception() const override { return call_->error(); }
-  // Blocks until the message is there.
-  int sourceRank() const override;
   std::vector<at::Tensor> result() override { return call_->outputs(); }
   void synchronize() override { call_->join_current_stream(); }
   // With a timeout it blocks until the device is done.

@@ -6,19 +6,11 @@
 
 namespace tutti_torch {
 
-bool DeviceStreams::Before::operator()(const Key& a, const Key& b) const {
-  auto numbers = [](const Key& key) {
-    const auto& [device, peer, is_send] = key;
-    return std::tuple(static_cast<int>(device.type()), device.index(), peer, is_send);
-  };
-  return numbers(a) < numbers(b);
-}
-
-c10::Stream DeviceStreams::get(const Key& key) {
+c10::Stream DeviceStreams::get(c10::Device device, Use use) {
+  Key key(device.type(), device.index(), use);
   std::lock_guard lock(mutex_);
   auto found = streams_.find(key);
   if (found != streams_.end()) return found->second;
-  c10::Device device = std::get<c10::Device>(key);
   constexpr int kHigh = -1;  // what others wait for comes before computing
   c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getNewStream(device, kHigh);
   return streams_.emplace(key, stream).first->second;
@@ -26,6 +18,11 @@ c10::Stream DeviceStreams::get(const Key& key) {
 
 c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void record_use(const at::Tensor& tensor, const c10::Stream& stream) {
+  if (!tensor.has_storage() || tensor.device() != stream.device()) return;
+  c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
 }
 
 namespace {

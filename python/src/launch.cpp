@@ -89,7 +89,8 @@ Launch::Launch(TuttiBackend& backend, const Named& named, const std::vector<at::
                       "; make it dense with to_dense()");
   }
   uint64_t number = c10d::isP2POp(named.type) ? 0 : backend.next_sequence_number();
-  if (inputs.empty() || inputs.front().device().is_cpu()) {
+  bool is_receive = named.type == c10d::OpType::RECV || named.type == c10d::OpType::RECVANYSOURCE;
+  if (inputs.empty() || inputs.front().device().is_cpu() || is_receive) {
     call_ = std::make_shared<Call>(backend.communicator(), named.name, timeout_);
     work_ = c10::make_intrusive<TuttiWork>(backend.getRank(), named.type, named.title, inputs, call_, number);
   } else {
@@ -178,6 +179,12 @@ void* Launch::in_place(const at::Tensor& tensor, std::optional<at::ScalarType> a
   return memory.data_ptr();
 }
 
+void* Launch::received(const at::Tensor& tensor, const Elements& elements) {
+  if (tensor.is_cpu()) return in_place(tensor);
+  auto stream = backend_.streams().get(tensor.device(), DeviceStreams::Use::kReceives);
+  return call_->land(std::make_unique<Landing>(tensor, stream), elements.per_element);
+}
+
 tutti_op_t Launch::operation(const Reduction& reduction) {
   if (reduction.factor == nullptr) return reduction.op;
   const at::Tensor& given = reduction.factor->tensor_factor;
@@ -220,14 +227,11 @@ c10::intrusive_ptr<c10d::Work> Launch::start(std::vector<at::Tensor> outputs) {
 
 // Who waits at once waits on the current stream: the call may as well be there.
 c10::intrusive_ptr<c10d::Work> Launch::put_on_stream(std::vector<at::Tensor> outputs) {
-  const tutti_call_t& first = calls_.front();
-  bool is_send = first.collective == TUTTI_SEND;
-  bool is_message = is_send || first.collective == TUTTI_RECV;
-  DeviceStreams& streams = backend_.streams();
+  using Use = DeviceStreams::Use;
+  bool is_send = calls_.front().collective == TUTTI_SEND;
   c10::Device device = device_call_->device();
-  c10::Stream stream = is_message  ? streams.for_messages(device, first.peer, is_send)
-                       : is_async_ ? streams.for_collectives(device)
-                                   : current_stream(device);
+  c10::Stream stream = is_async_ ? backend_.streams().get(device, is_send ? Use::kSends : Use::kCollectives)
+                                 : current_stream(device);
   device_call_->set_calls({calls_.begin(), calls_.end()}, std::move(used_));
   device_call_->set_outputs(std::move(outputs));
   backend_.put(device_work_, stream);

@@ -43,6 +43,9 @@ class Launch {
   // Both.
   void* in_place(const at::Tensor& tensor, std::optional<at::ScalarType> as = std::nullopt);
 
+  // Memory for a message that ends in the tensor; a shorter one leaves the rest as it is.
+  void* received(const at::Tensor& tensor, const Elements& elements);
+
   // The operation of a reduction, which lives until the calls are started.
   tutti_op_t operation(const Reduction& reduction);
 
@@ -50,7 +53,7 @@ class Launch {
   tutti_call_t& add(tutti_collective_t collective, const Elements& elements = {}, int64_t count = 0);
   // The counts of a form with counts, and where its blocks begin; live as long as the Launch.
   const uint64_t* counts(const Elements& elements, const std::vector<int64_t>& numels);
-  tutti_message_t* message() { return device_call_ ? device_call_->message() : call_->message(); }
+  tutti_message_t* message() { return call_->message(); }  // of a receive
 
   c10::intrusive_ptr<c10d::Work> start(std::vector<at::Tensor> outputs);
 

@@ -12,9 +12,6 @@ constexpr auto kGroupsTimeout = c10d::kUnsetTimeout;
 
 void check_one(const std::vector<at::Tensor>& tensors, const char* name) {
   TUTTI_TORCH_CHECK(tensors.size() == 1, name, "takes one tensor, not ", tensors.size());
-  // What was received on a stream of its own has been seen not to be there after wait().
-  TUTTI_TORCH_CHECK(tensors.front().device().is_cpu(), name, "this version sends and receives tensors of the CPU, not of ",
-                    tensors.front().device(), "; move it with .cpu(), or use a collective");
 }
 
 }  // namespace
@@ -36,8 +33,9 @@ TuttiBackend::WorkPtr TuttiBackend::receive(Tensors& tensors, int source, int ta
                        : Named{OpType::RECV, "recv", "tutti:recv"};
   Launch launch(*this, named, tensors, kGroupsTimeout, true);
   const at::Tensor& tensor = tensors.front();
-  tutti_call_t& call = launch.add(TUTTI_RECV, elements_of(tensor.scalar_type()), tensor.numel());
-  call.recv_buffer = launch.in_place(tensor);  // a shorter message leaves the rest as it is
+  Elements elements = elements_of(tensor.scalar_type());
+  tutti_call_t& call = launch.add(TUTTI_RECV, elements, tensor.numel());
+  call.recv_buffer = launch.received(tensor, elements);
   call.peer = source;
   call.tag = tag;
   call.message = launch.message();

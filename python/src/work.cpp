@@ -15,6 +15,8 @@ TuttiWork::TuttiWork(int rank, c10d::OpType type, const char* title,
 
 TuttiWork::~TuttiWork() { call_->watch(); }
 
+void TuttiWork::synchronize() { wait(); }
+
 bool TuttiWork::isSuccess() const { return call_->poll() && call_->error() == nullptr; }
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
@@ -26,6 +28,7 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
                              "ms in Work.wait(); the call itself goes on until its own deadline"));
   }
   if (auto error = call_->error()) std::rethrow_exception(error);
+  timeout <= kNoTimeout ? call_->join_current_stream() : call_->wait_for_device();
   return true;
 }
 
@@ -51,6 +54,10 @@ std::vector<at::Tensor> CoalescedWork::result() {
     all.insert(all.end(), outputs.begin(), outputs.end());
   }
   return all;
+}
+
+void CoalescedWork::synchronize() {
+  for (auto& work : works_) work->synchronize();
 }
 
 bool CoalescedWork::wait(std::chrono::milliseconds timeout) {

@@ -22,7 +22,7 @@ class TuttiWork : public c10d::Work {
   std::exception_ptr exception() const override { return call_->error(); }
   int sourceRank() const override { return call_->source(); }
   std::vector<at::Tensor> result() override { return call_->outputs(); }
-  void synchronize() override {}
+  void synchronize() override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void abort() override { call_->communicator().abort(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return call_->future(); }
@@ -45,7 +45,7 @@ class CoalescedWork : public c10d::Work {
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
   std::vector<at::Tensor> result() override;
-  void synchronize() override {}
+  void synchronize() override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void abort() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;

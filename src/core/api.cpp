@@ -8,6 +8,7 @@
 #include "core/group.h"
 #include "core/handles.h"
 #include "core/process_context.h"
+#include "tutti/tutti_nccl.h"
 
 namespace tutti {
 namespace {
@@ -218,6 +219,15 @@ tutti_status_t tutti_comm_abort(tutti_comm_t* comm) {
   if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_abort"));
   return report(guarded([&]() -> Status {
     comm->communicator->abort();
+    return {};
+  }));
+}
+
+tutti_status_t tutti_comm_leave(tutti_comm_t* comm) {
+  if (comm == nullptr) return report(null_argument("tutti_comm_leave", "comm"));
+  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_leave"));
+  return report(guarded([&]() -> Status {
+    comm->communicator->leave();
     return {};
   }));
 }

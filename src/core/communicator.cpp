@@ -17,7 +17,7 @@ constexpr int kSleepMs = 100;  // upper bound of one sleep, so that deadlines an
 
 Status Communicator::run(const CallArguments& arguments) {
   bool is_direct = is_point_to_point(arguments.collective);
-  TUTTI_TRY(await_streams(is_direct));
+  TUTTI_TRY(await_streams(sequence_of(arguments.collective)));
   // There, telling of the call may wait for others, which may wait for who has the turn.
   if (gpu_calls_ && !is_direct) return run_beside_driver(arguments);
   Driver driver(*this);
@@ -81,7 +81,7 @@ Status Communicator::admit_again(Blocking& call, const CallArguments& arguments)
 }
 
 Status Communicator::start(tutti_request& request) {
-  TUTTI_TRY(await_streams(is_point_to_point(request.arguments.collective)));
+  TUTTI_TRY(await_streams(sequence_of(request.arguments.collective)));
   TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(admit(request));
   TUTTI_TRY(announce(request));
@@ -104,7 +104,7 @@ Status Communicator::prepare(tutti_request& request) {
 }
 
 Status Communicator::start_prepared(tutti_request& request) {
-  TUTTI_TRY(await_streams(is_point_to_point(request.arguments.collective)));
+  TUTTI_TRY(await_streams(sequence_of(request.arguments.collective)));
   TUTTI_TRY(context_->engine->start());
   TUTTI_TRY(check_usable());
   request.done.store(false, std::memory_order_relaxed);

@@ -106,6 +106,8 @@ class Communicator {
 
   Status finalize();
   void abort();
+  // Ends this rank's part alone: the others go on until they need it.
+  void leave();
   // What only this rank suffers, and the others would wait for it.
   void break_down(const Status& why) { fail(why, true); }
   // The first error, or ok.
@@ -186,9 +188,9 @@ class Communicator {
     StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);
     return entry == nullptr ? 0 : entry->unreached();
   }
-  // Calls of the host come after those before them that are on streams. Messages need not know whether all ranks of the
-  // GPU have made those.
-  Status await_streams(bool is_message);
+  // Calls of the host come after those of their sequence before them that are on streams. Messages need not know
+  // whether all ranks of the GPU have made the collectives.
+  Status await_streams(Sequence sequence);
   void close_streams();
   // A blocking call of the thread that has the turn. Loops make the same one again and again.
   struct Blocking {
@@ -254,6 +256,7 @@ class Communicator {
   void ask_late_ranks(const tutti_request& request);
   CallRecord record_of(const tutti_request& request) const;
   bool has_said_all(int peer) const;
+  bool has_left_early(int peer) const;
   Status direct_early_leavers() const;
   Status direct_early_leaver(const tutti_request& request) const;
   Status direct_lateness(const tutti_request& request, int64_t timeout_ms);
@@ -349,6 +352,7 @@ class Communicator {
   std::vector<uint64_t> forgotten_;      // regions to take back from the peers
   std::atomic<bool> has_forgotten_{false};
 
+  std::atomic<bool> has_left_{false};    // by leave()
   std::atomic<int> waits_for_{-1};       // the rank that the active call waits for, once it is slow
   PublishedRecords records_;
   PublishedRecord slow_direct_;          // a send or a receive that this rank only waits for
@@ -359,9 +363,10 @@ class Communicator {
   struct Goodbye {
     uint64_t calls = UINT64_MAX;
     uint64_t messages = 0;
+    uint64_t is_early = 0;  // it has left in the middle of whatever it was in
   };
   std::map<int, Goodbye> goodbyes_;
-  std::optional<uint64_t> parting_;      // the number of this rank's last call, once it makes no more
+  std::optional<Goodbye> parting_;       // this rank's to those without a link to it, once it makes no more calls
   std::map<int, Goodbye> said_;          // its goodbyes to ranks that it is connected to
   std::set<int> askers_;                 // ranks that have asked this one: they may wait for it without a link
   std::set<int> departed_;               // ranks that have left in good order

@@ -56,7 +56,8 @@ Status Communicator::run_direct(const CallArguments& arguments) {
 }
 
 Status Communicator::run_both(const CallArguments& send, const CallArguments& receive) {
-  TUTTI_TRY(await_streams(true));
+  TUTTI_TRY(await_streams(Sequence::kSends));
+  TUTTI_TRY(await_streams(Sequence::kReceives));
   Driver driver(*this);
   if (!driver) return run_both_beside_driver(send, receive);
   Turn turn = take_turn();
@@ -185,6 +186,12 @@ bool Communicator::has_said_all(int peer) const {
   return direct_->taken_from(peer) >= said->second.messages || (link != nullptr && link->is_broken());
 }
 
+bool Communicator::has_left_early(int peer) const {
+  std::lock_guard lock(answers_mutex_);
+  auto said = goodbyes_.find(peer);
+  return said != goodbyes_.end() && said->second.is_early != 0;
+}
+
 Status Communicator::direct_early_leavers() const {
   for (const tutti_request* request : direct_->in_flight()) TUTTI_TRY(direct_early_leaver(*request));
   return {};
@@ -209,6 +216,10 @@ Status Communicator::direct_early_leaver(const tutti_request& request) const {
     if (rank == rank_ ? !blocks : !has_said_all(rank)) return {};
   }
   bool is_any = peer == TUTTI_ANY_SOURCE;
+  if (!is_any && has_left_early(peer)) {
+    return error(Code::kRemote, "rank {} has left the communicator, but rank {} called {}", peer, rank_,
+                 record_of(request).text());
+  }
   return error(Code::kInvalidUsage,
                "{} finalized, but rank {} called {}, which {} answered; each message takes one send and one receive",
                is_any ? "all other ranks have" : fmt::format("rank {} has", peer), rank_, record_of(request).text(),
@@ -230,7 +241,7 @@ bool Communicator::answer_with_goodbye(int asker) {
     askers_.insert(asker);
     if (!parting_) return false;
     auto said = said_.find(asker);
-    goodbye = said != said_.end() ? said->second : Goodbye{.calls = *parting_, .messages = 0};
+    goodbye = said != said_.end() ? said->second : *parting_;
   }
   control_->send(asker, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
   return true;

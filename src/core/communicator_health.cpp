@@ -20,6 +20,11 @@ void Communicator::abort() {
   fail(Status(Code::kAborted, fmt::format("rank {} aborted the communicator", rank_)), true);
 }
 
+void Communicator::leave() {
+  has_left_.store(true, std::memory_order_release);
+  fail(Status(Code::kAborted, fmt::format("rank {} has left the communicator", rank_)), false);
+}
+
 // Sentences about this rank's own links and means take for granted which rank it is.
 Status Communicator::as_told_to_others(const Status& status) const {
   Code code = status.code();
@@ -123,6 +128,9 @@ Status Communicator::lateness(const std::string& what, int64_t timeout_ms, int p
 Status Communicator::early_leaver(int peer) {
   if (peer < 0) return {};
   CallRecord mine = records_.read();
+  if (has_left_early(peer)) {
+    return error(Code::kRemote, "rank {} has left the communicator, but rank {} called {}", peer, rank_, mine.text());
+  }
   {
     std::lock_guard lock(answers_mutex_);
     auto said = goodbyes_.find(peer);

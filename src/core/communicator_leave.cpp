@@ -51,19 +51,23 @@ Status Communicator::finalize() {
 // meanwhile, because they may still hold what peers wait for. False: at the deadline one had not said it, and was
 // named.
 bool Communicator::part_from_peers(Deadline deadline) {
-  uint64_t calls = failure_.happened() ? UINT64_MAX : calls_;  // whoever waits for a rank that failed hears why
+  // Whoever waits for a rank that failed hears why.
+  Goodbye own{.calls = failure_.happened() ? UINT64_MAX : calls_, .is_early = has_left_.load() ? 1U : 0U};
   std::vector<int> connected;
   std::map<int, Goodbye> goodbyes;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (links_->peers()[rank] != nullptr) connected.push_back(rank);
   }
-  for (int rank : connected) goodbyes[rank] = {.calls = calls, .messages = direct_->sent_to(rank)};
+  for (int rank : connected) {
+    goodbyes[rank] = own;
+    goodbyes[rank].messages = direct_->sent_to(rank);
+  }
   direct_->stop_connecting();  // whoever wants a link from here on gets a goodbye
   {
     std::lock_guard lock(answers_mutex_);
-    parting_ = calls;
+    parting_ = own;
     said_ = goodbyes;
-    for (int rank : askers_) goodbyes.try_emplace(rank, Goodbye{.calls = calls, .messages = 0});
+    for (int rank : askers_) goodbyes.try_emplace(rank, own);
   }
   for (auto& [rank, goodbye] : goodbyes) control_->send(rank, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
   Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);

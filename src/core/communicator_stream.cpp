@@ -81,19 +81,20 @@ Status Communicator::status() const {
   return gpu_calls_->status();
 }
 
-Status Communicator::await_streams(bool is_message) {
-  if (gpu_calls_ && !is_message) {
+Status Communicator::await_streams(Sequence sequence) {
+  if (gpu_calls_ && sequence == Sequence::kCollectives) {
     Status decided = gpu_calls_->await_decided();
     if (!decided.ok()) fail(decided, true);
     TUTTI_TRY(decided);
   }
-  if (unreached() == 0) return {};
+  StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);
+  if (entry == nullptr || entry->unreached(sequence) == 0) return {};
   constexpr int64_t kLookMs = 100;
-  int before = unreached();
+  int before = entry->unreached(sequence);
   Deadline deadline = Deadline::after_ms(config_.timeout_ms);
-  while (!own_stream_entry_->await_reached(kLookMs)) {
+  while (!entry->await_reached(sequence, kLookMs)) {
     TUTTI_TRY(check_usable());
-    if (int now = unreached(); now != before) {
+    if (int now = entry->unreached(sequence); now != before) {
       before = now;
       deadline = Deadline::after_ms(config_.timeout_ms);
     }

@@ -80,28 +80,38 @@ bool StreamEntry::post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Sta
   return put.ok();
 }
 
-void StreamEntry::reached() noexcept {
-  if (unreached_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+void StreamEntry::reached(Sequence sequence) noexcept {
+  if (unreached_of(sequence).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   std::lock_guard lock(mutex_);
   all_reached_.notify_all();
 }
 
-bool StreamEntry::await_reached(int64_t timeout_ms) {
+bool StreamEntry::await_reached(Sequence sequence, int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  return all_reached_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return unreached() == 0; });
+  return all_reached_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return unreached(sequence) == 0; });
+}
+
+StreamOrder& StreamEntry::order_of(Sequence sequence, DeviceModule& module) {
+  std::unique_ptr<StreamOrder>& order = orders_[static_cast<size_t>(sequence)];
+  if (order == nullptr) order = module.make_order();
+  return *order;
 }
 
 bool StreamEntry::is_quiet() {
   std::lock_guard lock(order_mutex_);
-  if (order_ == nullptr) return true;
-  auto done = order_->is_done();
+  const auto& order = orders_[static_cast<size_t>(Sequence::kCollectives)];
+  if (order == nullptr) return true;
+  auto done = order->is_done();
   return done.ok() && *done;
 }
 
 Status StreamEntry::look_at_device() {
   std::unique_lock lock(order_mutex_, std::try_to_lock);
-  if (!lock || order_ == nullptr) return {};
-  return order_->is_done().status();
+  if (!lock) return {};
+  for (const auto& order : orders_) {
+    if (order != nullptr) TUTTI_TRY(order->is_done().status());
+  }
+  return {};
 }
 
 // ---- What is on streams
@@ -113,6 +123,7 @@ struct StreamCalls::Staged {
     std::shared_ptr<StreamEntry> entry;
     Communicator* communicator = nullptr;    // for its caller alone: what is on streams may outlive it
     int nranks = 0;
+    Sequence sequence = Sequence::kCollectives;
     std::unique_ptr<tutti_request> request;  // of the call, which may be a joined one
     std::vector<Part> parts;                 // of a joined call; else one, for its stream
     bool is_announced_late = false;          // to ranks that meet on GPUs: once a stream has reached it
@@ -128,6 +139,7 @@ struct StreamCalls::Staged {
   std::vector<StreamCopy> after;
   std::vector<StreamCopy> to_host;       // for callers on the host, once all is done
   bool has_host_parts = false;
+  bool is_held = true;                   // the stream waits until the calls are complete
   std::atomic<size_t> left{0};
   std::atomic<bool> is_expected{false};  // by the entries
   std::atomic<bool> has_failed{false};
@@ -155,7 +167,8 @@ struct StreamCalls::Staged {
   void complete(tutti_request& request) noexcept;
   bool is_over() const {
     if (is_captured) return graph_has_ended.load(std::memory_order_acquire);
-    return std::atomic_ref(words->passed).load(std::memory_order_acquire) == 1;
+    bool has_passed = std::atomic_ref(words->passed).load(std::memory_order_acquire) == 1;
+    return has_passed && (is_held || std::atomic_ref(words->gate).load(std::memory_order_acquire) == 1);
   }
 };
 
@@ -168,12 +181,12 @@ StreamCalls::Staged::~Staged() {
 
 void StreamCalls::Staged::expect() {
   is_expected.store(true, std::memory_order_release);
-  for (const Member& member : members) member.entry->expect();
+  for (const Member& member : members) member.entry->expect(member.sequence);
 }
 
 void StreamCalls::Staged::expect_no_more() noexcept {
   if (!is_expected.exchange(false, std::memory_order_acq_rel)) return;
-  for (const Member& member : members) member.entry->reached();
+  for (const Member& member : members) member.entry->reached(member.sequence);
 }
 
 // What the stream has reached may pass, and be reached again, before this returns: then nothing here may be there.
@@ -190,17 +203,17 @@ void StreamCalls::Staged::reached_on_gpus() noexcept {
   if (!entry->post_on_gpus(*offer, gate, std::move(go_through_host))) {
     std::atomic_ref(*gate).store(1, std::memory_order_release);
   }
-  if (was_expected) entry->reached();
+  if (was_expected) entry->reached(Sequence::kCollectives);
 }
 
 // The last call to complete opens the gate, and the stream goes on: from then on nothing here may be there any more.
 void StreamCalls::Staged::reached() noexcept {
   bool was_expected = is_expected.exchange(false, std::memory_order_acq_rel);
-  std::vector<std::shared_ptr<StreamEntry>> entries;
-  for (const Member& member : members) entries.push_back(member.entry);
+  std::vector<std::pair<std::shared_ptr<StreamEntry>, Sequence>> entries;
+  for (const Member& member : members) entries.emplace_back(member.entry, member.sequence);
   left.store(members.size(), std::memory_order_release);
   const Member* each = members.data();
-  for (const auto& entry : entries) {
+  for (const auto& [entry, sequence] : entries) {
     bool is_new = each->is_announced_late;
     tutti_request& request = *(each++)->request;
     request.result = {};
@@ -208,7 +221,7 @@ void StreamCalls::Staged::reached() noexcept {
     if (!entry->post(request, is_new)) complete(request);
   }
   if (!was_expected) return;
-  for (const auto& entry : entries) entry->reached();
+  for (const auto& [entry, sequence] : entries) entry->reached(sequence);
 }
 
 // On whichever thread made progress.
@@ -351,6 +364,14 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
     }
     pairs.push_back(pair);
   }
+  // What is sent from there is the caller's again as soon as it has been copied. A graph's is written anew by its next
+  // launch.
+  bool are_staged_sends = true;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    bool is_staged = pairs[i].input.is_staged || pairs[i].input.size_bytes == 0;
+    are_staged_sends = are_staged_sends && staged.members[i].sequence == Sequence::kSends && is_staged;
+  }
+  staged.is_held = staged.is_captured || !are_staged_sends;
   if (total > 0) staged.memory.emplace(TUTTI_TRY(staging_.take(total)));
   auto for_call = [&](const Buffer& buffer) {
     return buffer.is_staged ? staged.memory->data() + buffer.offset : buffer.at;
@@ -408,7 +429,8 @@ Result<StreamCalls::HostParts> StreamCalls::enqueue(std::vector<Call> calls) {
   auto staged = std::make_shared<Staged>(*this);
   std::vector<Communicator*> communicators;
   for (Call& call : calls) {
-    Staged::Member member{call.communicator->stream_entry(), call.communicator, call.communicator->nranks()};
+    Staged::Member member{call.communicator->stream_entry(), call.communicator, call.communicator->nranks(),
+                          sequence_of(call.parts.front().request->arguments.collective)};
     for (const Part& part : call.parts) staged->has_host_parts = staged->has_host_parts || !part.stream;
     bool is_joined = call.parts.size() > 1;
     member.request = is_joined ? std::make_unique<tutti_request>() : std::move(call.parts.front().request);
@@ -452,11 +474,12 @@ Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceMo
   std::sort(entries.begin(), entries.end());
   entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
   std::vector<std::unique_lock<std::mutex>> locks;
-  std::vector<StreamOrder*> orders;
-  for (StreamEntry* entry : entries) {
-    locks.emplace_back(entry->order_mutex_);
-    if (entry->order_ == nullptr) entry->order_ = module.make_order();
-    orders.push_back(entry->order_.get());
+  for (StreamEntry* entry : entries) locks.emplace_back(entry->order_mutex_);
+  Orders orders;
+  for (const auto& member : staged->members) {
+    StreamOrder* order = &member.entry->order_of(member.sequence, module);
+    auto& its = member.sequence == Sequence::kCollectives ? orders.to_end : orders.to_begin;
+    if (std::find(its.begin(), its.end(), order) == its.end()) its.push_back(order);
   }
   return put_staged(staged, module, orders, {});
 }
@@ -481,14 +504,14 @@ Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged
     return OnGpu::kPut;
   }
   std::lock_guard lock(member.entry->order_mutex_);
-  if (member.entry->order_ == nullptr) member.entry->order_ = module.make_order();
+  StreamOrder& order = member.entry->order_of(Sequence::kCollectives, module);
   auto go_through_host = [this, staged, &module](const DeviceModule::Stream& other, const WordValue& begins_at,
                                                  const WordValue& ends_with) -> Status {
     staged->streams = {other};
     TUTTI_TRY(stage(*staged, module));
     return put_staged(staged, module, {}, {begins_at, ends_with});
   };
-  bool is_put = TUTTI_TRY(gpu->put(*offer, stream, *member.entry->order_, std::move(go_through_host)));
+  bool is_put = TUTTI_TRY(gpu->put(*offer, stream, order, std::move(go_through_host)));
   return is_put ? OnGpu::kPut : OnGpu::kAnnounced;
 }
 
@@ -522,8 +545,8 @@ Status StreamCalls::announce(Staged& staged) const {
   return {};
 }
 
-Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module,
-                               std::span<StreamOrder* const> orders, const Between& between) {
+Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module, const Orders& orders,
+                               const Between& between) {
   if (staged->words == nullptr) staged->words = TUTTI_TRY(take_words());
   {
     std::lock_guard lock(mutex_);
@@ -539,11 +562,11 @@ Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModu
                   .reached = staged->offer ? [](void* argument) { static_cast<Staged*>(argument)->reached_on_gpus(); }
                                            : [](void* argument) { static_cast<Staged*>(argument)->reached(); },
                   .argument = staged.get(),
-                  .gate = &staged->words->gate,
+                  .gate = staged->is_held ? &staged->words->gate : nullptr,
                   .after = staged->after,
                   .passed = &staged->words->passed,
                   .ends_with = between.ends_with};
-  Status put = module.enqueue({.streams = staged->streams, .orders = orders}, work, [](void* argument) {
+  Status put = module.enqueue({staged->streams, orders.to_end, orders.to_begin}, work, [](void* argument) {
     static_cast<Staged*>(argument)->graph_has_ended.store(true, std::memory_order_release);
   });
   if (!put.ok()) staged->expect_no_more();  // part of it may be on the stream, so `on_streams_` keeps it

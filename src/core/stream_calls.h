@@ -3,6 +3,7 @@
 // ranks with buffers of GPUs and ranks with buffers of the host make the same calls.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -20,6 +21,15 @@ namespace tutti {
 
 class Communicator;
 
+// The calls of a communicator that keep an order among each other, whichever streams they are on: collectives one after
+// another; messages begin one after another each way, and none of them waits until another one has come.
+enum class Sequence : uint8_t { kCollectives, kSends, kReceives };
+inline constexpr size_t kSequences = 3;
+inline Sequence sequence_of(Collective collective) {
+  if (!is_point_to_point(collective)) return Sequence::kCollectives;
+  return collective == TUTTI_SEND ? Sequence::kSends : Sequence::kReceives;
+}
+
 // Where the calls that streams have reached come into a communicator. Shared by that and by what is on streams, which
 // may be there for longer.
 class StreamEntry {
@@ -34,13 +44,18 @@ class StreamEntry {
   bool post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept;
 
   // Calls that are on streams which have not reached them.
-  void expect() { unreached_.fetch_add(1, std::memory_order_acq_rel); }
-  void reached() noexcept;
-  int unreached() const { return unreached_.load(std::memory_order_acquire); }
-  // Blocks until there are none, or for that long. False: there still are.
-  bool await_reached(int64_t timeout_ms);
+  void expect(Sequence sequence) { unreached_of(sequence).fetch_add(1, std::memory_order_acq_rel); }
+  void reached(Sequence sequence) noexcept;
+  int unreached(Sequence sequence) const {
+    return unreached_[static_cast<size_t>(sequence)].load(std::memory_order_acquire);
+  }
+  int unreached() const {
+    return unreached(Sequence::kCollectives) + unreached(Sequence::kSends) + unreached(Sequence::kReceives);
+  }
+  // Blocks until there are none of that sequence, or for that long. False: there still are.
+  bool await_reached(Sequence sequence, int64_t timeout_ms);
 
-  // Whether streams are done with all calls.
+  // Whether streams are done with all collectives.
   bool is_quiet();
   // Errors: a device has failed, and some of them may never be reached.
   Status look_at_device();
@@ -50,11 +65,15 @@ class StreamEntry {
 
   std::mutex mutex_;  // guards communicator_
   Communicator* communicator_;
-  std::atomic<int> unreached_{0};
+  std::array<std::atomic<int>, kSequences> unreached_{};
   std::condition_variable all_reached_;
 
-  std::mutex order_mutex_;  // guards order_, and is held while calls are put on streams
-  std::unique_ptr<StreamOrder> order_;
+  std::atomic<int>& unreached_of(Sequence sequence) { return unreached_[static_cast<size_t>(sequence)]; }
+  // With order_mutex_.
+  StreamOrder& order_of(Sequence sequence, DeviceModule& module);
+
+  std::mutex order_mutex_;  // guards orders_, and is held while calls are put on streams
+  std::array<std::unique_ptr<StreamOrder>, kSequences> orders_;
 };
 
 class StreamCalls {
@@ -122,7 +141,12 @@ class StreamCalls {
     WordValue begins_at;
     WordValue ends_with;
   };
-  Status put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module, std::span<StreamOrder* const> orders,
+  // Of a batch of calls.
+  struct Orders {
+    std::vector<StreamOrder*> to_end;    // who comes next waits until this has ended
+    std::vector<StreamOrder*> to_begin;  // or until it has begun
+  };
+  Status put_staged(const std::shared_ptr<Staged>& staged, DeviceModule& module, const Orders& orders,
                     const Between& between);
   Status find_streams(Staged& staged, DeviceModule& module) const;
   Result<Words*> take_words();

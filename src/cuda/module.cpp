@@ -180,7 +180,8 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   CUstream stream = handle_of(first);
   Capture capture = TUTTI_TRY(capture_of(batch.streams));
   Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
-  CUdeviceptr gate = TUTTI_TRY(seen_by_device(driver_, work.gate));
+  bool has_gate = work.gate != nullptr;
+  CUdeviceptr gate = has_gate ? TUTTI_TRY(seen_by_device(driver_, work.gate)) : 0;
   CUdeviceptr passed = TUTTI_TRY(seen_by_device(driver_, work.passed));
 
   if (capture.id != 0) {
@@ -193,19 +194,23 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
       return driver_error(driver_, "cuGraphRetainUserObject", kept);
     }
   }
-  auto joins = [&]() -> Order& { return static_cast<Order&>(*batch.orders.front()); };
-  for (StreamOrder* each : batch.orders) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
+  auto joins = [&]() -> Order& {
+    return static_cast<Order&>(batch.to_end.empty() ? *batch.to_begin.front() : *batch.to_end.front());
+  };
+  for (StreamOrder* each : batch.to_end) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
+  for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(other, first));
   if (work.begins_at.word != nullptr) TUTTI_TRY(put_wait(driver_, stream, work.begins_at));
   TUTTI_TRY(copy(stream, work.before));
   TUTTI_CUDA_TRY(driver_, cuLaunchHostFunc, stream, work.reached, work.argument);
-  TUTTI_CUDA_TRY(driver_, cuStreamWaitValue32, stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ);
+  for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
+  if (has_gate) TUTTI_CUDA_TRY(driver_, cuStreamWaitValue32, stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ);
   TUTTI_TRY(copy(stream, work.after));
-  TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, gate, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
+  if (has_gate) TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, gate, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
   TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, passed, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (work.ends_with.word != nullptr) TUTTI_TRY(put_store(driver_, stream, work.ends_with));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(first, other));
-  for (StreamOrder* each : batch.orders) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
+  for (StreamOrder* each : batch.to_end) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
   return {};
 }
 

@@ -54,17 +54,18 @@ struct StreamWork {
   // Called on a thread of the driver's, where it may neither block nor use the driver.
   void (*reached)(void* argument) = nullptr;
   void* argument = nullptr;
-  uint32_t* gate = nullptr;  // pinned: the stream waits here until somebody stores 1
+  uint32_t* gate = nullptr;  // pinned: the stream waits here until somebody stores 1; null: it goes on
   std::span<const StreamCopy> after;
   uint32_t* passed = nullptr;  // pinned: the stream stores 0 to the gate, and then 1 here
   WordValue ends_with;         // and then this
 };
 
-// The order of one communicator's calls, whichever streams they are put on. One thread at a time.
+// The order of calls, whichever streams they are put on. One thread at a time.
 class StreamOrder {
  public:
   virtual ~StreamOrder() = default;
-  // Whether all that was put on streams so far is done. Errors: some of it never will be, as the device has failed.
+  // Whether all that was put on streams so far is done, or has begun, whatever who comes next waits for. Errors: some
+  // of it never will be, as the device has failed.
   virtual Result<bool> is_done() = 0;
 };
 
@@ -180,8 +181,10 @@ class DeviceModule {
 
   // Of one batch of calls.
   struct Batch {
-    std::span<const Stream> streams;       // all different: the first works, and waits for the others, and they for it
-    std::span<StreamOrder* const> orders;  // of the communicators whose calls these are
+    std::span<const Stream> streams;  // all different: the first works, and waits for the others, and they for it
+    // The work waits for what was in these orders before. Who comes next in them waits until the work has ended,
+    std::span<StreamOrder* const> to_end;
+    std::span<StreamOrder* const> to_begin;  // or in these until `reached` has been called
   };
   // Whether the streams are being captured. Errors: some are and others are not, or by different captures, or a
   // capture that is broken: nothing may be put there.

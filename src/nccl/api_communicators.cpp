@@ -175,7 +175,7 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
   TUTTI_NCCL_TRY(find_survivors(*parent, excluded, count, &survivors));
   Settings settings = parent->settings();
   TUTTI_NCCL_TRY(apply_config(function, config, &settings));
-  if (is_over) parent->revoke();
+  if (is_over) Communicator::revoke(parent);
   std::string name = fmt::format("shrink {} {}", parent->family().number(), fmt::join(survivors, " "));
   Job job{.function = function, .parent = parent, .handle = newcomm};
   job.made = std::make_shared<Communicator>(settings, parent->place(), Handles::of_process().family(name));

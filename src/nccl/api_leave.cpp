@@ -42,10 +42,8 @@ std::shared_ptr<Family> leave(std::shared_ptr<Communicator> communicator) {
   return family;
 }
 
-// Waits where nobody of this process is left.
-ncclResult_t destroy(ncclComm_t comm) {
-  std::shared_ptr<Communicator> communicator;
-  TUTTI_NCCL_TRY(remove("ncclCommDestroy", comm, &communicator));
+// Waits where nobody of this process is left: the other ranks are told that this one goes before its process may end.
+ncclResult_t leave_now(std::shared_ptr<Communicator> communicator) {
   std::shared_ptr<Family> family = leave(std::move(communicator));
   Group& group = Group::of_thread();
   if (group.is_open()) {
@@ -56,6 +54,12 @@ ncclResult_t destroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+ncclResult_t destroy(ncclComm_t comm) {
+  std::shared_ptr<Communicator> communicator;
+  TUTTI_NCCL_TRY(remove("ncclCommDestroy", comm, &communicator));
+  return leave_now(std::move(communicator));
+}
+
 ncclResult_t revoke(ncclComm_t comm, int flags) {
   const char* function = "ncclCommRevoke";
   if (flags != NCCL_REVOKE_DEFAULT) return refuse(ncclInvalidArgument, "{}: there are no flags {:#x}", function, flags);
@@ -63,7 +67,7 @@ ncclResult_t revoke(ncclComm_t comm, int flags) {
   TUTTI_NCCL_TRY(find_communicator(function, comm, &communicator));
   if (communicator->is_revoked()) return refuse(ncclInvalidUsage, "{}: it was revoked before", function);
   TUTTI_NCCL_TRY(communicator->check_usable(function));
-  communicator->revoke();
+  Communicator::revoke(communicator);
   return ncclSuccess;
 }
 
@@ -105,8 +109,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     std::shared_ptr<Communicator> communicator;
     TUTTI_NCCL_TRY(remove("ncclCommAbort", comm, &communicator));
     communicator->abort();
-    (void)leave(std::move(communicator));
-    return ncclSuccess;
+    return leave_now(std::move(communicator));
   });
 }
 

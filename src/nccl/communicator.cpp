@@ -3,7 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "nccl/background.h"
 #include "nccl/report.h"
+#include "tutti/tutti_nccl.h"
 
 namespace tutti::nccl {
 namespace {
@@ -78,7 +80,7 @@ ncclResult_t Communicator::adopt(const char* function, tutti_comm_t* comm) {
     comm_.store(comm, std::memory_order_release);
     is_aborted = is_aborted_;
   }
-  if (is_aborted) (void)tutti_comm_abort(comm);
+  if (is_aborted) (void)tutti_comm_leave(comm);
   if (nranks_ == 1) return ncclSuccess;
   std::vector<tutti_unique_id_t> meetings(nranks_);
   tutti_unique_id_t own;
@@ -132,13 +134,15 @@ ncclResult_t Communicator::begin_to_finalize(const char* function) {
 void Communicator::abort() {
   std::unique_lock lock(mutex_);
   is_aborted_ = true;
-  if (tutti_comm_t* comm = get()) (void)tutti_comm_abort(comm);
+  if (tutti_comm_t* comm = get()) (void)tutti_comm_leave(comm);
   changed_.wait_for(lock, kUsesWait, [this] { return uses_ == 0; });
 }
 
-void Communicator::revoke() {
-  is_revoked_.store(true);
-  (void)tutti_comm_abort(get());
+// The other ranks are told when it is finalized.
+void Communicator::revoke(const std::shared_ptr<Communicator>& communicator) {
+  if (communicator->is_revoked_.exchange(true)) return;
+  (void)tutti_comm_leave(communicator->get());
+  run_in_background([use = Use(communicator)] { (void)tutti_comm_finalize(use->get()); });
 }
 
 // ---- Scalars on the device

@@ -76,11 +76,13 @@ class Communicator {
 
   ncclResult_t begin_to_finalize(const char* function);
   bool has_finalized() const { return is_finalized_.load(); }
-  // Ends what is under way, here and on the other ranks; returns when calls of other threads have, or soon.
+  // Ends what is under way here; the other ranks go on until they need this one. Returns when calls of other threads
+  // have, or soon.
   void abort();
   // Waits for all steps and uses, then destroys tutti's communicator, which may wait for the other ranks.
   void close();
-  void revoke();
+  // The same, for a communicator from which others can still be made.
+  static void revoke(const std::shared_ptr<Communicator>& communicator);
   bool is_revoked() const { return is_revoked_.load(); }
 
   // A communicator of some of the ranks, `members` in ascending order, this one among them, all of which call it.

@@ -7,6 +7,7 @@
 
 #include "core/links.h"
 #include "core/messages.h"
+#include "tutti/tutti_nccl.h"
 
 namespace tutti::test {
 namespace {
@@ -107,6 +108,49 @@ TEST_CASE("freed memory goes back to the system while a receive stands") {
     if (rank == 1) return wrong + send(comm, flag, 0, 99);
     return wrong + wait_all(comm, standing);
   }));
+}
+
+TEST_CASE("a rank that leaves in the middle of a call disturbs the others when they need it, and not before") {
+  constexpr int kAll = 4;
+  for (const char* transport : kTransports) {
+    for (bool in_message : {true, false}) {
+      INFO(transport << (in_message ? ", a message" : ", a collective"));
+      auto said = with_ranks(kAll, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+        std::vector<float> out(100), in(100);
+        auto all_reduce = [&] {
+          return tutti_all_reduce(out.data(), in.data(), 100, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+        };
+        if (all_reduce() != TUTTI_SUCCESS) return tutti_last_error(comm);
+        if (rank == 0) {
+          std::thread other([&] {
+            wait_for_others_to_leave();
+            tutti_comm_leave(comm);
+          });
+          tutti_status_t status = tutti_recv(in.data(), 100, TUTTI_FLOAT32, 1, 77, comm, nullptr, nullptr);
+          other.join();
+          return status == TUTTI_ABORTED ? "" : "the call has not ended";
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        std::string wrong;
+        int before = rank == 1 ? kAll - 1 : rank - 1, after = rank == kAll - 1 ? 1 : rank + 1;
+        for (int i = 0; i < 3; ++i) {
+          fill(out, rank, after, i);
+          tutti_status_t status = tutti_send_recv(out.data(), 100, after, i, in.data(), 100, before, i, TUTTI_FLOAT32,
+                                                  comm, nullptr, nullptr);
+          wrong += status == TUTTI_SUCCESS ? compare(in, before, rank, i) : tutti_last_error(comm);
+        }
+        if (tutti_comm_status(comm) != TUTTI_SUCCESS) wrong += "failed too early; ";
+        if (!wrong.empty()) return wrong;
+        tutti_status_t status =
+            in_message ? tutti_recv(in.data(), 100, TUTTI_FLOAT32, 0, 9, comm, nullptr, nullptr) : all_reduce();
+        return status == TUTTI_REMOTE_ERROR ? tutti_last_error(comm) : "another status";
+      });
+      CHECK(said[0] == "");
+      for (int rank = 1; rank < kAll; ++rank) {
+        CHECK_THAT(said[rank], Catch::Contains("rank 0 has left the communicator"));
+      }
+    }
+  }
 }
 
 TEST_CASE("an abort during finalize is told by it, on all ranks") {

@@ -183,6 +183,89 @@ TEST_CASE("a message of the host does not overtake one of a stream") {
   CHECK(wrong == std::vector<std::string>(2));
 }
 
+TEST_CASE("a receive holds neither the sends nor the collectives of other streams") {
+  auto wrong = with_gpu_ranks(2, {{"timeout_ms", "10000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<float> in(kCount, Where::kDevice, 1.0F + static_cast<float>(rank));
+    OnGpu<float> got(kCount), second(kCount), total(kCount);
+    std::vector<Stream> streams(4);
+    int peer = 1 - rank;
+    auto receive = [&](const OnGpu<float>& to, int tag, const Stream& stream) {
+      return said(comm, tutti_recv(to.data(), kCount, TUTTI_FLOAT32, peer, tag, comm, stream.get(), nullptr));
+    };
+    std::string error = receive(got, 1, streams[0]) + receive(second, 2, streams[1]);
+    error += said(comm, sum(in, total, comm, streams[2].get()));
+    for (int tag : {2, 1}) {  // the other way round
+      error += said(comm, tutti_send(in.data(), kCount, TUTTI_FLOAT32, peer, tag, comm, streams[3].get()));
+    }
+    for (const Stream& stream : streams) must(stream.synchronize());
+    float others = 1.0F + static_cast<float>(peer);
+    return error + said(comm, tutti_comm_status(comm)) + expect(got.download(), others) +
+           expect(second.download(), others) + expect(total.download(), 3);
+  });
+  CHECK(wrong == std::vector<std::string>(2));
+}
+
+TEST_CASE("a send lets its stream go on, and its buffer change, before the other rank receives") {
+  constexpr size_t kLarge = 2'000'000;  // more than is kept for a receiver that has not called
+  constexpr int kSends = 3;
+  std::atomic<bool> has_passed{false};
+  auto wrong = with_gpu_ranks(2, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<float> data(kLarge, Where::kDevice, -1);
+    Stream stream;
+    std::string error;
+    if (rank == 0) {
+      for (int i = 0; i < kSends; ++i) {
+        data.host.assign(kLarge, static_cast<float>(i));
+        data.upload();
+        error += said(comm, tutti_send(data.data(), kLarge, TUTTI_FLOAT32, 1, 0, comm, stream.get()));
+        must(stream.synchronize());
+      }
+      has_passed = true;
+      return error;
+    }
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!has_passed && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    if (!has_passed) error += "the streams of the sends wait for the receives";
+    for (int i = 0; i < kSends; ++i) {
+      error += said(comm, tutti_recv(data.data(), kLarge, TUTTI_FLOAT32, 0, 0, comm, stream.get(), nullptr));
+      must(stream.synchronize());
+      error += expect(data.download(), static_cast<float>(i));
+    }
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(2));
+}
+
+TEST_CASE("messages begin in the order of the program, whichever streams they are on") {
+  const Gpu& gpu = Gpu::driver();
+  for (int held : {0, 1}) {  // the rank whose first stream stands still for a while
+    std::atomic<bool> may_go{false};
+    auto wrong = with_gpu_ranks(2, {}, [&](tutti_comm_t* comm, int rank) {
+      OnGpu<float> first(kCount, Where::kDevice, 1), second(kCount, Where::kDevice, 2);
+      Stream a, b;
+      CUhostFn hold = [](void* go) {
+        while (!*static_cast<std::atomic<bool>*>(go)) std::this_thread::yield();
+      };
+      if (rank == held) must(gpu.cuLaunchHostFunc(a.get(), hold, &may_go));
+      auto message = [&](const OnGpu<float>& buffer, const Stream& stream) {
+        float* data = buffer.data();
+        if (rank == 0) return said(comm, tutti_send(data, kCount, TUTTI_FLOAT32, 1, 0, comm, stream.get()));
+        return said(comm, tutti_recv(data, kCount, TUTTI_FLOAT32, 0, 0, comm, stream.get(), nullptr));
+      };
+      if (rank == 1) std::swap(first.host, second.host), first.upload(), second.upload();
+      std::string error = message(first, a) + message(second, b);
+      if (rank == held) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        may_go = true;
+      }
+      must(a.synchronize());
+      must(b.synchronize());
+      return error + expect(first.download(), 1) + expect(second.download(), 2);
+    });
+    CHECK(wrong == std::vector<std::string>(2));
+  }
+}
+
 TEST_CASE("a captured call runs with each launch of its graph, beside others") {
   const Gpu& gpu = Gpu::driver();
   for (auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL}) {

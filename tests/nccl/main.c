@@ -25,7 +25,7 @@ static const struct part parts[] = {
     {"revoke", NULL, test_revoke, NULL, 3},
     {"non_blocking", NULL, test_non_blocking, NULL, 3},
     {"finalize", NULL, test_finalize, NULL, 3},
-    {"abort", NULL, test_abort, NULL, 2},
+    {"abort", NULL, test_abort, NULL, 3},
     {"configs", NULL, test_configs, NULL, 2},
     {"init_all", NULL, NULL, test_init_all, 0},
     {"host_memory_is_refused", NULL, NULL, test_host_memory_is_refused, 0},

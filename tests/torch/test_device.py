@@ -119,6 +119,16 @@ def each_collective(rank, size, on_device):
     columns = torch.arange(6.0).reshape(2, 3).to(there).t()  # not contiguous
     dist.all_reduce(columns)
     check(columns, (torch.arange(6.0).reshape(2, 3).t() * size).tolist())
+    after, before = (rank + 1) % size, (rank - 1) % size
+    sent, got = new([rank] * 7), new([-1] * 7)
+    works = [dist.irecv(got, before), dist.isend(sent, after)]
+    for work in works:
+        work.wait()
+    check(got, [before] * 7)
+    got = new([-1] * 7)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, after), dist.P2POp(dist.irecv, got, before)]):
+        work.wait()
+    check(got, [before] * 7)
     dist.barrier()
 
 
@@ -152,6 +162,78 @@ def in_order(rank, size):
 
 def test_calls_are_in_the_order_of_streams_and_the_host_does_not_wait():
     run(in_order, backend=None)
+
+
+def messages(rank, size):
+    device = join(rank, size)
+    peer = 1 - rank
+
+    def new(values):
+        return torch.tensor(values, dtype=torch.float32).to(DEVICE)
+
+    # In any order, whatever waits: the receives of two tags, a collective, and the sends the other way round.
+    got = {tag: new([-1.0] * 3) for tag in (1, 2)}
+    works = [dist.irecv(tensor, peer, tag=tag) for tag, tensor in got.items()]
+    total = new([rank + 1.0])
+    works.append(dist.all_reduce(total, async_op=True))
+    works += [dist.isend(new([10.0 * tag + rank] * 3), peer, tag=tag) for tag in (2, 1)]
+    for work in works:
+        work.wait()
+    assert total.cpu().tolist() == [3]
+    for tag, tensor in got.items():
+        assert tensor.cpu().tolist() == [10.0 * tag + peer] * 3, (tag, tensor.cpu())
+
+    # Large ones, from anyone, into a tensor that is not contiguous; a shorter one leaves the rest as it is.
+    large = torch.arange(600_000.0).reshape(600, 1000) + rank
+    target = torch.zeros(1000, 600).to(DEVICE).t()
+    work = dist.irecv(target, None)
+    sending = dist.isend(large.to(DEVICE), peer)
+    work.wait()
+    sending.wait()
+    assert work._source_rank() == peer
+    assert target.cpu().equal(torch.arange(600_000.0).reshape(600, 1000) + peer)
+    for target in (new([-1.0] * 4), torch.full((2, 2), -1.0).to(DEVICE).t()):
+        work = dist.irecv(target, peer)
+        dist.isend(new([1.0, 2.0, 3.0]), peer)
+        work.wait()
+        assert target.cpu().flatten().tolist() == [1, 2, 3, -1], target.cpu()
+
+    # Behind what the current stream had when it was called; what is sent is what the stream has then.
+    source, target, result = new([rank + 5.0] * 1000), new([0.0] * 1000), new([0.0] * 1000)
+    sent = new([0.0] * 1000)
+    device.synchronize()
+    device.delay(WAIT_MS)
+    device.copy(result, target)  # too late it would overwrite the message
+    device.copy(source, sent)
+    work = dist.irecv(target, peer)
+    begin = time.monotonic()
+    sending = dist.isend(sent, peer)
+    assert (time.monotonic() - begin) * 1000 < WAIT_MS / 2, "the host has waited for the stream"
+    sending.wait()
+    device.copy(result, sent)
+    work.wait()
+    device.copy(target, result)
+    device.synchronize()
+    assert result.cpu().eq(peer + 5.0).all()
+
+    # Nobody needs to wait: a future, a look now and then, a Work that is dropped.
+    targets = [new([0.0]) for _ in range(3)]
+    works = [dist.irecv(tensor, peer) for tensor in targets[:2]]
+    dist.irecv(targets[2], peer)
+    future = works[0].get_future()
+    for value in (1.0, 2.0, 3.0):
+        dist.isend(new([value]), peer)
+    assert future.wait()[0].cpu().tolist() == [1]
+    deadline = time.monotonic() + 30
+    while not (works[1].is_completed() and targets[2].cpu().tolist() == [3]):
+        assert time.monotonic() < deadline, [tensor.cpu() for tensor in targets]
+        time.sleep(0.001)
+    assert works[1].is_success() and targets[1].cpu().tolist() == [2]
+    dist.barrier()
+
+
+def test_messages_come_in_any_order_and_hold_no_stream():
+    run(messages, backend=None)
 
 
 def coalesced(rank, size):
@@ -190,8 +272,6 @@ def refused(rank, size):
     join(rank, size)
     with pytest.raises(ValueError, match="the tensors are on different devices"):
         dist.all_gather([torch.zeros(1).to(DEVICE), torch.zeros(1)], torch.zeros(1).to(DEVICE))
-    with pytest.raises(ValueError, match="sends and receives tensors of the CPU"):
-        dist.isend(torch.zeros(1).to(DEVICE), 1 - rank)
     dist.barrier()
 
 
@@ -212,3 +292,18 @@ def killed(rank, size):
 
 def test_a_rank_that_dies_is_heard_of():
     run(killed, backend=None, may_die=(1,))
+
+
+def not_sent(rank, size):
+    join(rank, size, timeout=4)
+    if rank == 1:
+        time.sleep(6)
+        return
+    tensor = torch.ones(3).to(DEVICE)
+    with pytest.raises(dist.DistBackendError, match="tutti: recv: Timed out waiting 4000ms"):
+        dist.recv(tensor, 1)
+    assert tensor.cpu().eq(1).all()
+
+
+def test_a_message_that_does_not_come_is_an_error_of_the_wait():
+    run(not_sent, backend=None, may_die=(1,))

@@ -47,7 +47,7 @@ deep_wheel() {
   say "build the wheel"
   "$python" -m pip install --quiet scikit-build-core numpy auditwheel >&2
   "$python" -m pip wheel --quiet --no-build-isolation --no-deps ./python --wheel-dir "$folder" \
-    -C cmake.define.TUTTI_EMBED_DEPENDENCIES=ON >&2
+    -C cmake.define.TUTTI_EMBED_DEPENDENCIES=ON -C build-dir=../build/wheel-build >&2  # not where others configured it
   say "look at it, and run ranks on it"
   "$python" tests/python/wheel_symbols.py "$folder"/tutti-*.whl
   "$python" -m auditwheel show "$folder"/tutti-*.whl

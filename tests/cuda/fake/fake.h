@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,10 +86,33 @@ struct CUfunc_st {
   std::atomic<bool> is_loaded{false};
 };
 
+namespace tutti::fake {
+
+// Which records of an event have happened. It may be recorded on several streams, which come to that in any order.
+class Records {
+ public:
+  void add(uint64_t number) {
+    std::lock_guard lock(mutex_);
+    some_.insert(number);
+    while (some_.erase(all_ + 1) > 0) ++all_;
+  }
+  bool has(uint64_t number) const {
+    std::lock_guard lock(mutex_);
+    return number <= all_ || some_.contains(number);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t all_ = 0;  // up to here
+  std::set<uint64_t> some_;
+};
+
+}  // namespace tutti::fake
+
 struct CUevent_st {
   CUcontext context = nullptr;
   std::atomic<uint64_t> recorded{0};
-  std::atomic<uint64_t> happened{0};
+  tutti::fake::Records happened;
   std::atomic<int64_t> happened_ns{0};  // when, by the steady clock
   CUgraph captured_in = nullptr;
   cuuint64_t capture_id = 0;

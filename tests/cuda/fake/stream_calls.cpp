@@ -197,7 +197,7 @@ CALL cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   BEGIN(cuEventElapsedTime);
   for (CUevent event : {start, end}) {
     if (event->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
-    if (event->happened < event->recorded) return CUDA_ERROR_NOT_READY;
+    if (!event->happened.has(event->recorded)) return CUDA_ERROR_NOT_READY;
   }
   *milliseconds = static_cast<float>(end->happened_ns - start->happened_ns) * 1e-6f;
   return CUDA_SUCCESS;
@@ -217,7 +217,7 @@ CALL cuEventRecord(CUevent event, CUstream handle) {
   uint64_t number = ++event->recorded;
   return put(stream, [=] {
     event->happened_ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-    event->happened = number;
+    event->happened.add(number);
     return true;
   });
 }
@@ -233,11 +233,11 @@ CALL cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   }
   if (stream->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   uint64_t number = event->recorded;
-  return put(stream, [=] { return has_device_failed() || event->happened >= number; });
+  return put(stream, [=] { return has_device_failed() || event->happened.has(number); });
 }
 CALL cuEventQuery(CUevent event) {
   BEGIN(cuEventQuery);
   if (CUresult wrong = check_unsafe(); wrong != CUDA_SUCCESS) return wrong;
   if (event->captured_in != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  return event->happened >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->happened.has(event->recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
