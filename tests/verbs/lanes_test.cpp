@@ -29,20 +29,19 @@ class Flow {
     const auto& content = content_[sent_];
     uint64_t turn = sent_ + 1;
     if (turn > kPlaces && !is_clean(turn - kPlaces)) return error(Code::kInternal, "{}", stray(turn - kPlaces));
-    std::span<const std::byte> from = content;
     Link& link = job_.link(from_, to_);
-    if (turn % 3 == 0 && !content.empty()) {  // registered memory
-      std::byte* place = job_.window(from_).at(kSources + turn % 2 * (kMostBytes + 64));
-      if (turn >= 6 && completed_ < last_in_place_) return link.poll(&completed_);
-      std::copy(content.begin(), content.end(), place);
-      from = {place, content.size()};
+    // Registered memory and ordinary, in places that are used again as soon as what was there has left.
+    std::byte* registered = job_.window(from_).at(kSources + turn % 4 / 2 * (kMostBytes + 64));
+    std::byte* place = turn % 2 == 0 ? registered : ordinary_.data() + turn % 4 / 2 * (kMostBytes + 64);
+    if (turn > 4 && completed_ < turn - 4) {
+      TUTTI_TRY(link.poll(&completed_));
+      if (completed_ < turn - 4) return {};
     }
-    auto result = link.put(job_.slice(from_, to_, place_of(turn)), from, job_.slice(from_, to_, turn % kLines * 64),
-                           Line{{turn}});
+    if (!content.empty()) std::copy(content.begin(), content.end(), place);
+    auto result = link.put(job_.slice(from_, to_, place_of(turn)), {place, content.size()},
+                           job_.slice(from_, to_, turn % kLines * 64), Line{{turn}});
     if (!result.ok()) return result.status();
-    if (*result == PutResult::kFull) return {};
-    ++sent_;
-    if (turn % 3 == 0) last_in_place_ = sent_;
+    if (*result == PutResult::kDone) ++sent_;
     return {};
   }
 
@@ -96,7 +95,7 @@ class Flow {
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
   uint64_t completed_ = 0;
-  uint64_t last_in_place_ = 0;
+  std::vector<std::byte> ordinary_ = std::vector<std::byte>(2 * (kMostBytes + 64));
 };
 
 // Sends both ways until so many have arrived.

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Makes one mistake after another in transports/verbs, on purpose, and checks that tests/verbs finds each.
+
+    tests/verbs/mutants.py [--build build/dev] [WORD]    # those whose name has the word
+
+A mistake replaces one piece of text in a copy of one source, which is compiled and linked with what the build has. Exit
+status 0: the tests fail with every mistake, and pass without one. Takes the time of a compilation for each.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT_S = 240  # tests that wait for what never comes end after 20 s each
+USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"]}  # of what a header's mistakes are in
+TEST = "tests/verbs/test_verbs"
+LIBRARY = "transports/verbs/libtutti_verbs.a"
+
+# Name, source in transports/verbs, what stands there, and what takes its place.
+MUTANTS = [
+    ("data takes the last credit", "sender.h", "has_room(2) && credits() > 1", "has_room(2) && credits() > 0"),
+    ("no look at the credits", "sender.h", "has_room(2) && credits() > 1", "has_room(2)"),
+    ("no look at the queue's room", "sender.h", "posted_ - completed_ + requests <= kSends", "requests <= kSends"),
+    ("a block is used while a device reads it", "sender.h",
+     "return block_users_[blocks_used_ % kBlocks] <= completed_;", "return true;"),
+    ("a block is used before its message is confirmed", "sender.cpp", "block_users_[block] = posted_;", ""),
+    ("credits are not returned on their own", "sender.cpp", "if (owes && has_room(1) && credits() >= least)",
+     "if (owes && has_room(1) && credits() >= 1000)"),
+    ("messages tell of no credits", "sender.cpp", "head.reposted = static_cast<uint32_t>(told_);", ""),
+    ("nothing asks for a completion", "sender.cpp", "request.work.send_flags |= IBV_SEND_SIGNALED;", ""),
+    ("the message goes without its payload", "sender.cpp",
+     "  write.work.next = &message.work;\n  return queue_.post(write.work);\n}\n\nvoid VerbsSender::keep",
+     "  return queue_.post(message.work);\n}\n\nvoid VerbsSender::keep"),
+    ("what is larger goes inline too", "sender.cpp", "if (size <= queue_.inline_bytes())", "if (size > 0)"),
+    ("memory is the caller's before it has left", "sender.cpp",
+     "    keep({.put = number, .request = posted_, .registration = registration, .stage = stage});\n", ""),
+    ("copied memory is the caller's before it is confirmed", "sender.cpp",
+     "      keep({.put = put_.number, .request = posted_});\n", ""),
+    ("a piece goes where the one before went", "sender.cpp", "put_.to.address += piece.size();", ""),
+    ("what a failed lane had received is sent again", "sender.cpp", "if (each.message <= received) continue;",
+     "if (each.message < received) continue;"),
+    ("the payload under way is forgotten with its lane", "sender.cpp", "if (put_.active) owed.push_back",
+     "if (false) owed.push_back"),
+    ("messages take effect as they come", "receiver.cpp", "if (head.number > applied_ + 1) {", "if (false) {"),
+    ("early messages are forgotten", "receiver.cpp",
+     "early_.push_back({head, {rest.begin(), rest.end()}});", ""),
+    ("a failed lane is told of before it is drained", "link_lanes.cpp",
+     "lane.state() == VerbsLane::State::kShut && lane.is_drained()", "lane.state() == VerbsLane::State::kShut"),
+    ("a lane that the peer has lost stays in use", "link_lanes.cpp", "if (lane.is_in_use()) lose(lane);\n  return {};",
+     "return {};"),
+    ("what is owed goes before the peer has answered", "link_lanes.cpp",
+     "lane.state() == VerbsLane::State::kTold && lane.peer_received",
+     "lane.state() == VerbsLane::State::kTold && (lane.peer_received = lane.peer_received.value_or(0))"),
+    ("an event that was taken is not asked for again", "queue_pair.cpp", "is_asked_ = !take_event() && !has_taken_;",
+     "take_event();"),
+    ("memory that is held makes room for other", "exports.cpp",
+     "each->first == kFirst || other.holders > 0 ||", "each->first == kFirst ||"),
+]
+
+
+def commands_of(build):
+    """How the objects of the library are compiled, by source, and how the test is linked."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        compiles = {os.path.basename(each["file"]): (each["command"], each["directory"])
+                    for each in json.load(file) if "/transports/verbs/" in each["file"]}
+    asked = ["ninja", "-C", build, "-t", "commands", "-s", TEST]
+    link = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    return compiles, link.strip().splitlines()[-1]
+
+
+def run(words, **options):
+    subprocess.run(words, check=True, **options)
+
+
+def build_mutant(build, commands, folder, source, old, new):
+    """The path of the test program with that mistake."""
+    compiles, link = commands
+    sources = os.path.join(folder, "transports", "verbs")
+    run(["cp", "-r", os.path.join(REPOSITORY, "transports", "verbs"), sources])
+    path = os.path.join(sources, source)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(old) != 1:
+        raise SystemExit(f"{source} has {text.count(old)} times: {old}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(old, new))
+    library, program = os.path.join(folder, "libmutant.a"), os.path.join(folder, "test")
+    run(["cp", os.path.join(build, LIBRARY), library])
+    for name in USERS.get(source, [source]):
+        command, directory = compiles[name]
+        words = shlex.split(command)
+        # Under the name that it has in the library, where it takes the other one's place.
+        words[words.index("-o") + 1] = os.path.join(folder, name + ".o")
+        words[words.index("-c") + 1] = os.path.join(sources, name)
+        run([*words, f"-iquote{folder}"], cwd=directory)
+        run(["ar", "r", library, os.path.join(folder, name + ".o")], capture_output=True)
+    run(link.replace(f" {LIBRARY}", f" {library}").replace(f"-o {TEST}", f"-o {program}"), shell=True, cwd=build)
+    return program
+
+
+def is_found(program):
+    """Whether the tests fail, or never end."""
+    try:
+        return subprocess.run([program], capture_output=True, timeout=LIMIT_S, check=False).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(REPOSITORY, "build", "dev"), help="a build with its tests")
+    parser.add_argument("word", nargs="?", default="")
+    arguments = parser.parse_args()
+    build = os.path.abspath(arguments.build)
+    if is_found(os.path.join(build, TEST)):
+        sys.exit("the tests fail without any mistake")
+    commands = commands_of(build)
+    missed = []
+    for name, *mutant in MUTANTS:
+        if arguments.word not in name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="tutti-mutant-") as folder:
+            os.makedirs(os.path.join(folder, "transports"))
+            found = is_found(build_mutant(build, commands, folder, *mutant))
+        print(f"{'found ' if found else 'MISSED'}  {name}", flush=True)
+        if not found:
+            missed.append(name)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
