@@ -16,7 +16,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   return {.pull_min_bytes = pull_min_bytes(costs),
           .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
-          .spread = {.bytes = 2 * cache_bytes_per_cpu(host.inventory) / peers},
+          .spread = {.least_bytes = kLeastSpreadBytes, .bytes = 2 * cache_bytes_per_cpu(host.inventory) / peers},
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 

@@ -25,8 +25,8 @@ class Peer;
 // as one that has left its cache meanwhile, so a payload does not lie where the last one lay. What is small stays in
 // the first-level caches instead, where few places are best.
 struct Spread {
-  uint64_t least_bytes = 16 * 1024;  // of payloads from this size on
-  uint64_t bytes = 0;                // of all slots together: so much is written before a place is again; 0: no spread
+  uint64_t least_bytes = 0;  // of payloads from this size on
+  uint64_t bytes = 0;        // of a stream's slots together: so much is written before a place is again; 0: no spread
 };
 
 // Where the slots of one stream lie, and which one is next. The two ends go through them alike.
@@ -49,8 +49,8 @@ struct SlotRing {
   uint64_t offset(uint64_t size_bytes, const Spread& spread) const {
     if (size_bytes < spread.least_bytes) return 0;
     uint64_t span = std::min(room_bytes, spread.bytes / count);
-    if (2 * size_bytes > span) return 0;
     uint64_t padded = ceil_div(size_bytes, sizeof(Line)) * sizeof(Line);
+    if (2 * padded > span || padded == 0) return 0;
     return laps % (span / padded) * padded;
   }
 };
@@ -68,7 +68,7 @@ class SendStream {
   // Whether the peer has released all messages that referred to memory of the caller.
   bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
-  // it here until the link has sent it, the link's own if it has some.
+  // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }

@@ -39,11 +39,12 @@ struct StreamLayout {
   uint64_t slot_bytes = 256 * 1024;
 
   // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
-  // way. In memory that the sender has mapped, fewer of them are enough, and touch less of it.
+  // way. In memory that the sender has mapped, fewer of them stay in the caches; those of a single peer are to exceed
+  // the second-level one (Spread).
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
-  static constexpr int kMappedDirectSlots = 32;
+  int mapped_direct_slots() const { return nranks == 2 ? 32 : 16; }
   int slots_in_use(int channel, bool mapped) const {
-    return channel == direct_channel() && mapped ? kMappedDirectSlots : shape(channel).slots;
+    return channel == direct_channel() && mapped ? mapped_direct_slots() : shape(channel).slots;
   }
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }
@@ -68,8 +69,8 @@ struct StreamLayout {
   uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
 
  private:
-  // So that a channel's slots for all peers together exceed most second-level caches. Between two ranks the arena stays
-  // below the 8 MiB that systems let a program pin for its devices.
+  // So that a channel's slots for all peers together are twice as large as many second-level caches. More would be
+  // pinned where links go over devices.
   uint64_t room_bytes() const {
     constexpr uint64_t kOfAllPeers = 2 << 20;
     uint64_t wanted = kOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);

@@ -36,6 +36,35 @@ TEST_CASE("messages of all sizes arrive") {
   }
 }
 
+TEST_CASE("messages arrive from all places of their slots, whether they are waited for or not") {
+  constexpr int kMessages = 100, kAhead = 20;  // several laps of all slots
+  for (size_t count : {size_t{5000}, size_t{16 * 1024}}) {
+    INFO(count << " elements");
+    check_all(with_ranks(2, {{"transport", "shm"}}, [&](tutti_comm_t* comm, int rank) {
+      std::string wrong;
+      std::vector<float> data(count);
+      auto put = [&](int tag) {
+        fill(data, rank, 1 - rank, tag);
+        wrong += send(comm, data, 1 - rank, tag);
+      };
+      auto get = [&](int tag) {
+        wrong += receive(comm, data, 1 - rank, tag);
+        wrong += compare(data, 1 - rank, rank, tag);
+      };
+      for (int tag = 0; tag < kMessages; ++tag) rank == 0 ? (put(tag), get(tag)) : (get(tag), put(tag));
+      // As many as the receiver keeps, before it asks for them.
+      int ahead = count == 5000 ? kAhead : kAhead / 2;
+      for (int round = 0; round < 5; ++round) {
+        for (int tag = 0; tag < ahead; ++tag) rank == 0 ? put(tag) : void();
+        std::span<float> word(data.data(), 1);
+        wrong += rank == 0 ? receive(comm, word, 1, 999) : send(comm, word, 0, 999);
+        for (int tag = 0; tag < ahead; ++tag) rank == 1 ? get(tag) : void();
+      }
+      return wrong;
+    }));
+  }
+}
+
 TEST_CASE("a receive takes the first message that it names") {
   for (const char* transport : kTransports) {
     INFO(transport);

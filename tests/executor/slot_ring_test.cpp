@@ -9,7 +9,7 @@ using namespace tutti;
 
 namespace {
 
-constexpr uint64_t kRoom = 512 << 10;
+constexpr uint64_t kRoom = 512 << 10, kLeast = 16 << 10;
 
 SlotRing ring_of(uint32_t count) { return {.stride = kRoom + 192, .room_bytes = kRoom, .count = count}; }
 
@@ -35,9 +35,9 @@ TEST_CASE("payloads go through as much of the slots as is wanted before they com
   // Places of a slot are whole, and what is left of it at the end is lost.
   const uint64_t least = room / (size + 63) / 2;
   std::set<uint64_t> seen;
-  uint64_t first = next_place(ring, size, {.bytes = wanted});
+  uint64_t first = next_place(ring, size, {.least_bytes = kLeast, .bytes = wanted});
   seen.insert(first);
-  for (uint64_t place; (place = next_place(ring, size, {.bytes = wanted})) != first;) {
+  for (uint64_t place; (place = next_place(ring, size, {.least_bytes = kLeast, .bytes = wanted})) != first;) {
     CHECK(seen.insert(place).second);
     REQUIRE(seen.size() < 10'000);
   }
@@ -46,7 +46,7 @@ TEST_CASE("payloads go through as much of the slots as is wanted before they com
 }
 
 TEST_CASE("small payloads, and such as have no room for two places, lie at the start of their slots") {
-  const Spread spread{.bytes = 2 << 20};
+  const Spread spread{.least_bytes = kLeast, .bytes = 2 << 20};
   for (uint64_t size : {uint64_t{1}, uint64_t{4096}, uint64_t{16383}, (kRoom / 2) + 1, kRoom}) {
     SlotRing ring = ring_of(4);
     for (int i = 0; i < 100; ++i) CHECK(next_place(ring, size, spread) == i % 4 * ring.stride);
@@ -62,4 +62,25 @@ TEST_CASE("places stay inside their slots when messages of all sizes take turns"
     next_place(ring, size, {.least_bytes = 64, .bytes = 4 << 20});
     size = (size * 7919 + 13) % kRoom + 1;
   }
+}
+
+TEST_CASE("the slots of a rank's peers have room for twice a second-level cache, or for what their messages need") {
+  constexpr uint64_t kSlot = 256 << 10;
+  auto room_of = [](int nranks, int slots, uint64_t slot_bytes) {
+    StreamLayout layout{.nranks = nranks, .channels = 2, .slots = slots, .slot_bytes = slot_bytes};
+    SlotShape shape = layout.shape(0);
+    CHECK(shape.slot_bytes == slot_bytes);
+    // Neither a channel nor a peer reaches into what follows.
+    CHECK(layout.payload_offset(0, 1, 0) - layout.payload_offset(0, 0, 0) == shape.bytes());
+    CHECK(layout.arena_bytes() - layout.payload_offset(nranks - 1, 2, 0) == StreamLayout::kDirect.bytes());
+    return shape.room_bytes;
+  };
+  CHECK(room_of(2, 4, kSlot) == 512 << 10);
+  CHECK(room_of(2, 8, kSlot) == kSlot);
+  CHECK(room_of(2, 4, 1 << 20) == 1 << 20);
+  CHECK(room_of(2, 4, 4096) == 512 << 10);
+  CHECK(room_of(8, 4, kSlot) == kSlot);
+  CHECK(room_of(8, 4, 4096) == (2 << 20) / 4 / 7 / 64 * 64);
+  CHECK(room_of(4096, 64, 256 << 20) == 256 << 20);
+  CHECK(room_of(1, 2, kSlot) == 1 << 20);
 }
