@@ -68,6 +68,24 @@ TEST_CASE("what was used longest ago is registered no more, and again when it is
   check_used_well(regions.fake);
 }
 
+TEST_CASE("what is held stays registered, whatever is used, until it is let go") {
+  Regions regions({.regions = 2}, 3);
+  Transport& transport = *regions.job.node(1).transport;
+  REQUIRE(regions.found(1) != nullptr);
+  transport.hold(regions.memory[1]);
+  for (int turn = 0; turn < 3; ++turn) {
+    regions.use(2);
+    regions.use(0);
+  }
+  REQUIRE(regions.found(1) != nullptr);
+  CHECK(regions.lands(1));
+  transport.let_go(regions.memory[1]);
+  regions.use(2);
+  regions.use(0);
+  CHECK(regions.found(1) == nullptr);
+  check_used_well(regions.fake);
+}
+
 TEST_CASE("both buffers of a call stay, also where there is room for one") {
   Regions regions({.region_bytes = kWindow}, 2);
   CHECK(regions.found(0) != nullptr);

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "transports/verbs/sender.h"
