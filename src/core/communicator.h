@@ -191,6 +191,8 @@ class Communicator {
   // Calls of the host come after those of their sequence before them that are on streams. Messages need not know
   // whether all ranks of the GPU have made the collectives.
   Status await_streams(Sequence sequence);
+  Status await_decided();
+  Status await_reached(Sequence sequence);
   void close_streams();
   // A blocking call of the thread that has the turn. Loops make the same one again and again.
   struct Blocking {

@@ -1,0 +1,54 @@
+// Calls that ranks' GPUs know of when streams have reached them, beside calls of the host, failures and questions.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <memory>
+
+#include "base/capture.h"
+#include "cuda/jobs.h"
+#include "tutti/tutti_topology.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kCount = 64;
+const std::vector<int32_t> kSum(kCount, 3);
+
+void sleep_ms(int64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+// From here on the rank's calls come to the GPUs late.
+std::string capture_once(tutti_comm_t* comm, const Stream& stream) {
+  const Gpu& gpu = Gpu::driver();
+  OnGpu<int32_t> in(kCount), out(kCount);
+  CUgraph graph = nullptr;
+  must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  std::string error = sum(comm, in, out, stream.get());
+  must(gpu.cuStreamEndCapture(stream.get(), &graph));
+  must(gpu.cuGraphDestroy(graph));
+  return error;
+}
+
+TEST_CASE("a started call on host buffers comes after a late one that turns out to go through the host") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, rank == 0 ? Where::kDevice : Where::kManaged, rank + 1), out(kCount);
+    std::string error;
+    if (rank == 0) error += capture_once(comm, stream);
+    if (rank == 0) must(gpu.cuLaunchHostFunc(stream.get(), [](void*) { sleep_ms(30); }, nullptr));
+    if (rank == 1) sleep_ms(100);
+    error += sum(comm, in, out, stream.get());
+    int32_t mine = rank + 10, all = 0;
+    tutti_request_t* request = nullptr;
+    error += said(comm, start_all_reduce(&mine, &all, 1, TUTTI_INT32, TUTTI_SUM, comm, &request), "start");
+    if (request != nullptr) error += said(comm, tutti_wait(&request), "wait");
+    must(stream.synchronize());
+    if (all != 21) error += "another sum on the host";
+    return error + (out.download() == kSum ? "" : "another sum");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+}  // namespace
+}  // namespace tutti::test
