@@ -175,6 +175,8 @@ struct StreamCalls::Staged {
 StreamCalls::Staged::~Staged() {
   if (memory && has_failed) memory->abandon();  // a peer may still store there
   if (words == nullptr) return;
+  // GpuCalls opens it again and again after a failure: it may be nobody else's gate.
+  if (offer && members.front().entry->loses_gates()) return;
   std::lock_guard lock(pool.mutex_);
   pool.free_words_.push_back(words);
 }

@@ -50,5 +50,37 @@ TEST_CASE("a started call on host buffers comes after a late one that turns out 
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
+TEST_CASE("a communicator that has failed opens no gates of another one") {
+  constexpr int kRanks = 2;
+  auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* failing, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
+    tutti_comm_t* other = nullptr;
+    std::string error = said(failing, tutti_comm_dup(failing, &other, nullptr));
+    if (other == nullptr) return error;
+    if (rank == 0) error += capture_once(failing, stream);
+    if (rank == 0) error += sum(failing, in, out, stream.get());
+    sleep_ms(50);  // by then the stream has mostly come to the call
+    error += said(other, tutti_barrier(other, nullptr));
+    if (rank == 1) tutti_comm_abort(failing);
+    await_failure(failing);
+    must(stream.synchronize());
+    // The first of these calls gets the words of the one that is over.
+    std::vector<std::unique_ptr<OnGpu<int32_t>>> ins, outs;
+    if (rank == 1) sleep_ms(400);
+    for (int i = 0; i < 4; ++i) {
+      ins.push_back(std::make_unique<OnGpu<int32_t>>(kCount, Where::kManaged, rank + 1));
+      outs.push_back(std::make_unique<OnGpu<int32_t>>(kCount, Where::kManaged));
+      error += sum(other, *ins.back(), *outs.back(), stream.get());
+    }
+    must(stream.synchronize());
+    for (auto& each : outs) error += each->download() == kSum ? "" : "another sum; ";
+    error += said(other, tutti_comm_status(other));
+    tutti_comm_destroy(other);
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
 }  // namespace
 }  // namespace tutti::test
