@@ -82,5 +82,31 @@ TEST_CASE("a communicator that has failed opens no gates of another one") {
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
+TEST_CASE("a question for the plan of an impossible call on a stream is refused, and the communicator goes on") {
+  constexpr int kRanks = 2;
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int) {
+    Stream stream;
+    tutti_plan_info_t info{};
+    info.struct_size = sizeof info;
+    tutti_call_t call{};
+    call.struct_size = sizeof call;
+    call.collective = TUTTI_ALL_REDUCE;
+    call.datatype = static_cast<tutti_datatype_t>(99);
+    call.op = TUTTI_SUM;
+    call.count = 10;
+    call.stream = stream.get();
+    std::string error;
+    if (tutti_comm_plan_info(comm, &call, &info) != TUTTI_INVALID_ARGUMENT) error += "taken with type 99; ";
+    call.collective = TUTTI_BROADCAST;
+    call.datatype = TUTTI_INT32;
+    call.root = 7;
+    if (tutti_comm_plan_info(comm, &call, &info) != TUTTI_INVALID_ARGUMENT) error += "taken with root 7; ";
+    call.root = 1;
+    error += said(comm, tutti_comm_plan_info(comm, &call, &info));
+    return error + (std::string(info.transport) == "gpu" ? "" : "another transport");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
 }  // namespace
 }  // namespace tutti::test
