@@ -42,7 +42,7 @@ Result<bool> fill_for_gpus(tutti_plan_info_t& info, Communicator& communicator, 
   if (stream == nullptr || gpus == nullptr || has_counts(arguments.collective) || is_own_op) return false;
   if (is_point_to_point(arguments.collective)) return false;
   request.geometry = TUTTI_TRY(geometry_of(arguments, communicator.rank(), communicator.nranks()));
-  if (!may_stay_on_gpus(request)) return false;
+  if (why_not_on_gpus(request) != nullptr) return false;
   info.transport = "gpu";
   if (gpus->programs() == nullptr) {
     info.algorithm = info.candidates = "fused";

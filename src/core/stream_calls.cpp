@@ -490,12 +490,22 @@ Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceMo
 // Where the ranks' GPUs do calls among themselves, and this rank's buffers are on its one.
 Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   bool is_single = staged->members.size() == 1 && staged->members.front().parts.size() == 1;
-  if (!is_single) return OnGpu::kNo;
+  if (!is_single) {
+    for (const Staged::Member& each : staged->members) {
+      bool is_collective = each.sequence == Sequence::kCollectives;
+      GpuCalls* its = is_collective ? each.communicator->gpu_calls() : nullptr;
+      if (its != nullptr) its->tell_why_not("a group of several calls");
+    }
+    return OnGpu::kNo;
+  }
   Staged::Member& member = staged->members.front();
   GpuCalls* gpu = member.communicator->gpu_calls();
-  if (gpu == nullptr) return OnGpu::kNo;
+  if (gpu == nullptr || member.sequence != Sequence::kCollectives) return OnGpu::kNo;
   bool is_late = staged->is_captured || gpu->has_captures();
-  if (is_late && gpu->programs() == nullptr) return OnGpu::kNo;
+  if (is_late && gpu->programs() == nullptr) {
+    gpu->tell_why_not("a capture, now or before");
+    return OnGpu::kNo;
+  }
   DeviceModule::Stream stream = staged->streams.front();
   auto offer = TUTTI_TRY(gpu->offer(*member.request, stream));
   if (!offer) return OnGpu::kNo;

@@ -28,6 +28,12 @@ std::string capture_once(tutti_comm_t* comm, const Stream& stream) {
   return error;
 }
 
+size_t occurrences(const std::string& text, const std::string& what) {
+  size_t count = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
 TEST_CASE("a started call on host buffers comes after a late one that turns out to go through the host") {
   constexpr int kRanks = 2;
   const Gpu& gpu = Gpu::driver();
@@ -106,6 +112,32 @@ TEST_CASE("a question for the plan of an impossible call on a stream is refused,
     return error + (std::string(info.transport) == "gpu" ? "" : "another transport");
   });
   CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("why calls go through the host is in the log, once for each reason and rank") {
+  constexpr int kRanks = 2;
+  StderrCapture log;
+  ::setenv("TUTTI_LOG", "info", 1);
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> managed(kCount, Where::kManaged, rank + 1), device(kCount, Where::kDevice, rank + 1);
+    OnGpu<int32_t> out(kCount);
+    std::string error;
+    for (int i = 0; i < 3; ++i) error += sum(comm, managed, out, stream.get());
+    for (int i = 0; i < 3; ++i) {
+      tutti_group_begin();
+      error += sum(comm, device, out, stream.get());
+      error += sum(comm, device, out, stream.get());
+      error += said(comm, tutti_group_end());
+    }
+    must(stream.synchronize());
+    return error + (out.download() == kSum ? "" : "another sum");
+  });
+  ::unsetenv("TUTTI_LOG");
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  INFO(log.text());
+  CHECK(occurrences(log.text(), "through the host: all_reduce: a buffer is managed or pinned memory") == kRanks);
+  CHECK(occurrences(log.text(), "through the host: a group of several calls") == kRanks);
 }
 
 TEST_CASE("a rank whose calls meet another one's failure says its first cause") {
