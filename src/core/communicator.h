@@ -109,7 +109,7 @@ class Communicator {
   // Ends this rank's part alone: the others go on until they need it.
   void leave();
   // What only this rank suffers, and the others would wait for it.
-  void break_down(const Status& why) { fail(why, true); }
+  void break_down(const Status& why) noexcept;
   // The first error, or ok.
   Status status() const;
 
@@ -191,6 +191,8 @@ class Communicator {
   // Calls of the host come after those of their sequence before them that are on streams. Messages need not know
   // whether all ranks of the GPU have made the collectives.
   Status await_streams(Sequence sequence);
+  Status await_decided();
+  Status await_reached(Sequence sequence);
   void close_streams();
   // A blocking call of the thread that has the turn. Loops make the same one again and again.
   struct Blocking {

@@ -81,12 +81,25 @@ Status Communicator::status() const {
   return gpu_calls_->status();
 }
 
+// Of calls after a capture the GPUs know when a stream has reached them; and what then goes through the host is on a
+// stream again. So whoever waits for both waits for each twice.
 Status Communicator::await_streams(Sequence sequence) {
   if (gpu_calls_ && sequence == Sequence::kCollectives) {
-    Status decided = gpu_calls_->await_decided();
-    if (!decided.ok()) fail(decided, true);
-    TUTTI_TRY(decided);
+    TUTTI_TRY(await_decided());
+    TUTTI_TRY(await_reached(sequence));
+    TUTTI_TRY(await_decided());
   }
+  return await_reached(sequence);
+}
+
+Status Communicator::await_decided() {
+  Status decided = gpu_calls_->await_decided();
+  if (decided.ok()) return {};
+  break_down(decided);
+  return failure_.status();
+}
+
+Status Communicator::await_reached(Sequence sequence) {
   StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);
   if (entry == nullptr || entry->unreached(sequence) == 0) return {};
   constexpr int64_t kLookMs = 100;

@@ -38,7 +38,11 @@ Result<bool> fill_for_gpus(tutti_plan_info_t& info, Communicator& communicator, 
   tutti_request request;
   request.arguments = arguments;
   GpuCalls* gpus = communicator.gpu_calls();
-  if (stream == nullptr || gpus == nullptr || !may_stay_on_gpus(request)) return false;
+  bool is_own_op = reduces(arguments.collective) && !is_valid(arguments.op);  // or none at all
+  if (stream == nullptr || gpus == nullptr || has_counts(arguments.collective) || is_own_op) return false;
+  if (is_point_to_point(arguments.collective)) return false;
+  request.geometry = TUTTI_TRY(geometry_of(arguments, communicator.rank(), communicator.nranks()));
+  if (why_not_on_gpus(request) != nullptr) return false;
   info.transport = "gpu";
   if (gpus->programs() == nullptr) {
     info.algorithm = info.candidates = "fused";

@@ -58,13 +58,14 @@ Offer::Shape shape_of(const tutti_request& request) {
           .count = arguments.count};
 }
 
-bool may_stay_on_gpus(const tutti_request& request) {
+const char* why_not_on_gpus(const tutti_request& request) {
   const CallArguments& arguments = request.arguments;
-  if (has_counts(arguments.collective) || is_point_to_point(arguments.collective)) return false;
-  if (reduces(arguments.collective) && is_own(arguments.op)) return false;
+  if (has_counts(arguments.collective)) return "it has counts";
+  if (reduces(arguments.collective) && is_own(arguments.op)) return "its operation is the program's";
   // There, one block's result would lie on another block that is still to be read.
-  if (request.geometry.onto_input) return false;
-  return arguments.collective != TUTTI_ALL_TO_ALL || !request.geometry.in_place;
+  bool is_overwritten = arguments.collective == TUTTI_ALL_TO_ALL && request.geometry.in_place;
+  if (request.geometry.onto_input || is_overwritten) return "its output lies on input that is still to be read";
+  return nullptr;
 }
 
 cuda::Launches launches_of(const Offer::Shape& shape, std::span<const PlacedBuffers> ranks) {

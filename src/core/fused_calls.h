@@ -35,8 +35,8 @@ struct Offer {
 
 // Of an admitted call, without its buffers.
 Offer::Shape shape_of(const tutti_request& request);
-// Whether GPUs can do such a call at all, wherever its buffers are.
-bool may_stay_on_gpus(const tutti_request& request);
+// What keeps GPUs from doing a collective at all, wherever its buffers are; null: nothing.
+const char* why_not_on_gpus(const tutti_request& request);
 
 // Where a rank's buffers are in the process that launches.
 struct PlacedBuffers {

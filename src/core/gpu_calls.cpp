@@ -153,24 +153,42 @@ void GpuCalls::free_memory() noexcept {
 // ---- Calls
 
 Result<std::optional<Offer>> GpuCalls::offer(const tutti_request& request, const DeviceModule::Stream& stream) {
-  if (!may_stay_on_gpus(request) || stream.context != gpu_.context) return std::optional<Offer>();
+  std::string why_not;
+  if (const char* why = why_not_on_gpus(request)) why_not = why;
+  if (stream.context != gpu_.context) why_not = "its stream is not of the rank's GPU and context";
   const CallArguments& arguments = request.arguments;
   const Geometry& geometry = request.geometry;
   Offer offer{.shape = shape_of(request), .is_on_gpu = 1, .in_place = geometry.in_place};
-  auto look = [&](const std::byte* data, uint64_t size_bytes, uint8_t& has, DeviceBuffer& buffer) -> Result<bool> {
+  auto look = [&](const std::byte* data, uint64_t size_bytes, uint8_t& has, DeviceBuffer& buffer) -> Status {
     has = size_bytes > 0 ? 1 : 0;
-    if (has == 0) return true;
+    if (has == 0) return {};
     BufferPlace place = TUTTI_TRY(module_.place_of(data));
-    if (place.kind != MemoryKind::kDevice || place.device != gpu_.device) return false;
+    if (place.kind != MemoryKind::kDevice) {
+      why_not = "a buffer is managed or pinned memory";
+    } else if (place.device != gpu_.device) {
+      why_not = "a buffer is another device's";
+    }
+    if (!why_not.empty()) return {};
     auto shared = TUTTI_TRY(module_.share_buffer(data, gpu_));
     if (shared) buffer = *shared;
-    return shared.has_value();
+    if (!shared) why_not = "a buffer has no handle for other ranks (cudaMallocAsync, VMM, expandable segments)";
+    return {};
   };
-  bool fits = TUTTI_TRY(look(arguments.input, geometry.input_bytes, offer.has_input, offer.input)) &&
-              TUTTI_TRY(look(arguments.output, geometry.output_bytes, offer.has_output, offer.output));
-  // Of a call that this rank cannot plan, the host's way says why.
-  if (fits && programs_) fits = programs_->admit(offer.shape, geometry.in_place).ok();
-  return fits ? std::optional(offer) : std::nullopt;
+  if (why_not.empty()) TUTTI_TRY(look(arguments.input, geometry.input_bytes, offer.has_input, offer.input));
+  if (why_not.empty()) TUTTI_TRY(look(arguments.output, geometry.output_bytes, offer.has_output, offer.output));
+  if (why_not.empty() && programs_) {
+    if (Status admitted = programs_->admit(offer.shape, geometry.in_place); !admitted.ok()) {
+      why_not = admitted.message();
+    }
+  }
+  if (why_not.empty()) return std::optional(offer);
+  tell_why_not(fmt::format("{}: {}", name_of(arguments.collective), why_not));
+  return std::optional<Offer>();
+}
+
+void GpuCalls::tell_why_not(const std::string& why) {
+  std::lock_guard lock(told_mutex_);
+  if (told_.insert(why).second) log_info("not on {}, but through the host: {}", where(), why);
 }
 
 Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage) {
@@ -233,7 +251,6 @@ Status GpuCalls::announce(const tutti_request& request) {
 Status GpuCalls::await_place(uint32_t number) {
   std::atomic<uint32_t>& decided = board_.head().decided;
   uint32_t needed = number - GpuBoard::kCalls;
-  if (number <= GpuBoard::kCalls) needed = 0;
   Deadline deadline = Deadline::after_ms(timeout_ms_);
   auto check = [&]() -> Status {
     TUTTI_TRY(communicator_.status());
@@ -272,6 +289,7 @@ bool GpuCalls::has_settled(uint32_t number) const {
 
 bool GpuCalls::say(const Offer& offer) {
   uint32_t number = ++called_;
+  keep_words_near(number);
   board_.offer(number, communicator_.rank()) = offer;
   own().called.store(number, std::memory_order_release);
   std::atomic<uint32_t>& arrived = board_.arrived(number);
@@ -279,6 +297,17 @@ bool GpuCalls::say(const Offer& offer) {
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < nranks) return false;
   arrived.store(0, std::memory_order_relaxed);  // nobody comes before the verdict is known
   return true;
+}
+
+// Streams compare numbers that are less than half of all apart: without calls on the GPU its words come along.
+void GpuCalls::keep_words_near(uint32_t number) {
+  constexpr uint32_t kFar = 1U << 29;
+  uint32_t last_put = last_put_.load(std::memory_order_relaxed);
+  if (number - last_put < kFar || comes_before(done(), last_put)) return;
+  store_word(own().reached, number - 1);
+  store_word(own().gate, number - 1);
+  last_put_.store(number - 1, std::memory_order_seq_cst);
+  last_carried_out_.store(number - 1, std::memory_order_release);
 }
 
 // This rank has said a call, and either has no more to do for it or does it once the verdict is known.
@@ -289,11 +318,16 @@ void GpuCalls::know(uint32_t number, Stage stage, uint32_t* gate) {
   settle();
 }
 
-bool GpuCalls::all_offer(uint32_t number) const {
+bool GpuCalls::all_offer(uint32_t number) {
   const Offer& first = board_.offer(number, 0);
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     const Offer& each = board_.offer(number, rank);
-    if (each.is_on_gpu == 0 || each.shape != first.shape) return false;
+    if (each.is_on_gpu == 0) {
+      auto collective = static_cast<Collective>(each.shape.collective);
+      tell_why_not(fmt::format("{}: rank {} makes it elsewhere", name_of(collective), rank));
+      return false;
+    }
+    if (each.shape != first.shape) return false;
   }
   return true;
 }
@@ -309,7 +343,7 @@ std::optional<std::vector<PlacedBuffers>> GpuCalls::place(uint32_t number) {
       return {};
     });
     if (!opened.ok()) {
-      log_info("a call on the GPU goes through the host: memory of rank {}: {}", rank, opened.message());
+      tell_why_not(fmt::format("memory of rank {}: {}", rank, opened.message()));
       return {};
     }
     placed.push_back(buffers);

@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -59,6 +61,9 @@ class GpuCalls {
   // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
   Status announce(const tutti_request& request);
 
+  // Says in the log, once for each reason, why a call of this rank's goes through the host.
+  void tell_why_not(const std::string& why);
+
   // From now on calls on streams are announced when those have come to them, as in captured graphs.
   void begin_captures() { has_captures_.store(true, std::memory_order_release); }
   bool has_captures() const { return has_captures_.load(std::memory_order_acquire); }
@@ -101,7 +106,8 @@ class GpuCalls {
   // Where all buffers are; nothing where launches cannot do the call.
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
   void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
-  bool all_offer(uint32_t number) const;
+  bool all_offer(uint32_t number);
+  void keep_words_near(uint32_t number);
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                 StreamOrder& order);
@@ -138,6 +144,9 @@ class GpuCalls {
   std::mutex mutex_;                     // guards what follows, and is held while calls are put on streams
   uint32_t called_ = 0;
   std::atomic<uint32_t> last_put_{0};
+
+  std::mutex told_mutex_;                // guards told_
+  std::set<std::string> told_;
 
   std::mutex own_stream_mutex_;          // is held before pending_mutex_, by who puts calls on the own stream
   std::mutex pending_mutex_;             // guards what follows

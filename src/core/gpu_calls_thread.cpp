@@ -27,6 +27,7 @@ bool GpuCalls::are_done() {
 // ---- Failures
 
 void GpuCalls::cancel() noexcept {
+  communicator_.stream_entry()->lose_gates();
   is_cancelled_.store(true, std::memory_order_release);
   store_word(board_.head().cancelled, 1);
   ring(communicator_.rank());
@@ -67,7 +68,8 @@ bool GpuCalls::open_gates() noexcept {
   bool is_busy = comes_before(done(), last_carried_out_.load(std::memory_order_acquire));
   if (is_busy && waited < kLongest) return false;
   store_word(own().gate, open);
-  std::lock_guard lock(pending_mutex_);
+  // What is being put on the own stream opens its gate there.
+  std::scoped_lock lock(own_stream_mutex_, pending_mutex_);
   for (const Pending& each : pending_) {
     if (each.gate != nullptr) store_word(*each.gate, 1);
   }

@@ -150,9 +150,7 @@ GpuPrograms::Program& GpuPrograms::program_for(const Planned& planned, bool in_p
   if (encoded.ok()) {
     program.bytes = std::move(*encoded);
   } else {
-    program.why_not = std::move(encoded).status();
-    log_info("{} by {} goes through the host: {}", name_of(planned.plan.shape().collective),
-             planned.plan.shape().algorithm, program.why_not.message());
+    program.why_not = std::move(encoded).status().within(planned.plan.shape().algorithm);
   }
   return program;
 }

@@ -175,6 +175,8 @@ struct StreamCalls::Staged {
 StreamCalls::Staged::~Staged() {
   if (memory && has_failed) memory->abandon();  // a peer may still store there
   if (words == nullptr) return;
+  // GpuCalls opens it again and again after a failure: it may be nobody else's gate.
+  if (offer && members.front().entry->loses_gates()) return;
   std::lock_guard lock(pool.mutex_);
   pool.free_words_.push_back(words);
 }
@@ -445,7 +447,8 @@ Result<StreamCalls::HostParts> StreamCalls::enqueue(std::vector<Call> calls) {
     for (Communicator* communicator : communicators) {
       if (!is_usage) communicator->break_down(status);
     }
-    return status;
+    // Another rank's failure has a cause, which the communicator knows by now.
+    return status.code() == Code::kRemote ? communicators.front()->status() : status;
   }
   HostParts parts;
   parts.staged_ = std::move(staged);
@@ -487,12 +490,22 @@ Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceMo
 // Where the ranks' GPUs do calls among themselves, and this rank's buffers are on its one.
 Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   bool is_single = staged->members.size() == 1 && staged->members.front().parts.size() == 1;
-  if (!is_single) return OnGpu::kNo;
+  if (!is_single) {
+    for (const Staged::Member& each : staged->members) {
+      bool is_collective = each.sequence == Sequence::kCollectives;
+      GpuCalls* its = is_collective ? each.communicator->gpu_calls() : nullptr;
+      if (its != nullptr) its->tell_why_not("a group of several calls");
+    }
+    return OnGpu::kNo;
+  }
   Staged::Member& member = staged->members.front();
   GpuCalls* gpu = member.communicator->gpu_calls();
-  if (gpu == nullptr) return OnGpu::kNo;
+  if (gpu == nullptr || member.sequence != Sequence::kCollectives) return OnGpu::kNo;
   bool is_late = staged->is_captured || gpu->has_captures();
-  if (is_late && gpu->programs() == nullptr) return OnGpu::kNo;
+  if (is_late && gpu->programs() == nullptr) {
+    gpu->tell_why_not("a capture, now or before");
+    return OnGpu::kNo;
+  }
   DeviceModule::Stream stream = staged->streams.front();
   auto offer = TUTTI_TRY(gpu->offer(*member.request, stream));
   if (!offer) return OnGpu::kNo;

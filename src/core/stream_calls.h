@@ -55,6 +55,10 @@ class StreamEntry {
   // Blocks until there are none of that sequence, or for that long. False: there still are.
   bool await_reached(Sequence sequence, int64_t timeout_ms);
 
+  // Any thread: the communicator has failed, and may open gates of its calls at any time from here on.
+  void lose_gates() { loses_gates_.store(true, std::memory_order_release); }
+  bool loses_gates() const { return loses_gates_.load(std::memory_order_acquire); }
+
   // Whether streams are done with all collectives.
   bool is_quiet();
   // Errors: a device has failed, and some of them may never be reached.
@@ -67,6 +71,7 @@ class StreamEntry {
   Communicator* communicator_;
   std::array<std::atomic<int>, kSequences> unreached_{};
   std::condition_variable all_reached_;
+  std::atomic<bool> loses_gates_{false};
 
   std::atomic<int>& unreached_of(Sequence sequence) { return unreached_[static_cast<size_t>(sequence)]; }
   // With order_mutex_.
