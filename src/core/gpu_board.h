@@ -45,9 +45,13 @@ class GpuBoard {
     uint32_t gate = 0;     // and may go on behind this one
     // For kernels: not 0: the rank that the GPU has waited for in vain, + 1.
     uint32_t late = 0;
+    // For the stream that has the rank's kernels.
+    uint32_t ended = 0;  // its kernel of this call has
+    uint32_t hold = 0;   // not 0: it opens no gate
     // For the host.
     std::atomic<uint32_t> called{0};  // the rank's last call
     std::atomic<uint32_t> settled{0};  // up to here the rank has no use for any offer
+    std::atomic<uint32_t> launched{0};  // its last kernel is of this call
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };
