@@ -53,6 +53,8 @@ class GpuBoard {
     std::atomic<uint32_t> settled{0};  // up to here the rank has no use for any offer
     std::atomic<uint32_t> launched{0};  // its last kernel is of this call
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
+    // For streams of others: the rank has opened what it uses of this call's buffers.
+    uint32_t opened = 0;
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };
   struct Head {

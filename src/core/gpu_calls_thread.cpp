@@ -67,6 +67,7 @@ bool GpuCalls::open_gates() noexcept {
   uint32_t open = last_put_.load(std::memory_order_seq_cst) + kFarAhead;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) store_word(board_.of(rank).reached, open);
   if (!have_ended() && waited < kLongest) return false;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) store_word(board_.of(rank).opened, open);
   store_word(own().gate, open);
   store_word(own().late, 0);
   store_word(own().hold, 0);
@@ -197,14 +198,16 @@ Status GpuCalls::carry_out(const Pending& pending) {
   return own_gpu_->run(*own_stream_, {.stores = {&opens, 1}});
 }
 
-// All ranks have called, and each runs its part.
+// All ranks have called, and each runs its part. A rank that needs nothing of others could be done, and free what they
+// are about to open: its gate waits for them.
 Status GpuCalls::run_part(const Pending& pending) {
   uint32_t number = pending.number;
   std::vector<Offer> offers;
-  std::vector<WordValue> waits;
+  std::vector<WordValue> waits, last_waits;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     offers.push_back(board_.offer(number, rank));
     waits.push_back({&board_.of(rank).reached, number});
+    last_waits.push_back({&board_.of(rank).opened, number});
   }
   auto limit_ns = static_cast<uint64_t>(timeout_ms_ * kNsPerMs);
   std::optional<GpuPrograms::Part> part;
@@ -220,13 +223,16 @@ Status GpuCalls::run_part(const Pending& pending) {
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
   own().launched.store(number, std::memory_order_release);
   uint32_t* holds[] = {&own().late, &own().hold};
-  return own_gpu_->run(*own_stream_, {.waits = waits,
-                                      .copy = part->upload,
-                                      .kernel = part->kernel,
-                                      .args = &part->args,
-                                      .ended = {&own().ended, number},
-                                      .holds = holds,
-                                      .stores = stores});
+  TUTTI_TRY(own_gpu_->run(*own_stream_, {.waits = waits,
+                                         .copy = part->upload,
+                                         .kernel = part->kernel,
+                                         .args = &part->args,
+                                         .ended = {&own().ended, number},
+                                         .holds = holds,
+                                         .last_waits = last_waits,
+                                         .stores = stores}));
+  store_word(own().opened, number);
+  return {};
 }
 
 }  // namespace tutti
