@@ -45,10 +45,16 @@ class GpuBoard {
     uint32_t gate = 0;     // and may go on behind this one
     // For kernels: not 0: the rank that the GPU has waited for in vain, + 1.
     uint32_t late = 0;
+    // For the stream that has the rank's kernels.
+    uint32_t ended = 0;  // its kernel of this call has
+    uint32_t hold = 0;   // not 0: it opens no gate
     // For the host.
     std::atomic<uint32_t> called{0};  // the rank's last call
     std::atomic<uint32_t> settled{0};  // up to here the rank has no use for any offer
+    std::atomic<uint32_t> launched{0};  // its last kernel is of this call
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
+    // For streams of others: the rank has opened what it uses of this call's buffers.
+    uint32_t opened = 0;
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };
   struct Head {

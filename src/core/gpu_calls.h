@@ -114,6 +114,7 @@ class GpuCalls {
 
   void run();
   bool open_gates() noexcept;
+  bool have_ended() const;
   void settle();
   void drop_launched();
   void carry_out_decided();
@@ -153,7 +154,7 @@ class GpuCalls {
   std::deque<Pending> pending_;          // by number
   std::vector<uint32_t*> lost_gates_;    // of calls that could not be carried out
   uint32_t last_known_ = 0;              // calls that are pending, or that this rank has no more to do for
-  std::atomic<uint32_t> last_carried_out_{0};  // on the own stream
+  std::atomic<uint32_t> last_staged_{0};
 
   // Of the thread:
   uint32_t gate_seen_ = 0;

@@ -26,9 +26,11 @@ bool GpuCalls::are_done() {
 
 // ---- Failures
 
+// Kernels that end for that reason open no gate: others may not have noticed yet.
 void GpuCalls::cancel() noexcept {
   communicator_.stream_entry()->lose_gates();
   is_cancelled_.store(true, std::memory_order_release);
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) store_word(board_.of(rank).hold, 1);
   store_word(board_.head().cancelled, 1);
   ring(communicator_.rank());
 }
@@ -56,8 +58,8 @@ Status GpuCalls::kernel_status() const {
 }
 
 // Of a communicator that has failed, what this rank's streams wait for: their own gate, or that the others come. Behind
-// the gate the caller's memory is his again, so first a launch that had begun gets the time to end, and what goes
-// through the host ends. False: not yet.
+// the gate the caller's memory is his again, so first all ranks' launches that had begun get the time to end, and what
+// goes through the host ends. False: not yet.
 bool GpuCalls::open_gates() noexcept {
   constexpr auto kGrace = std::chrono::milliseconds(kGpuLookMs), kLongest = std::chrono::milliseconds(2000);
   if (!cancelled_since_) cancelled_since_ = Clock::now();
@@ -65,9 +67,11 @@ bool GpuCalls::open_gates() noexcept {
   if (waited < kGrace) return false;
   uint32_t open = last_put_.load(std::memory_order_seq_cst) + kFarAhead;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) store_word(board_.of(rank).reached, open);
-  bool is_busy = comes_before(done(), last_carried_out_.load(std::memory_order_acquire));
-  if (is_busy && waited < kLongest) return false;
+  if (!have_ended() && waited < kLongest) return false;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) store_word(board_.of(rank).opened, open);
   store_word(own().gate, open);
+  store_word(own().late, 0);
+  store_word(own().hold, 0);
   // What is being put on the own stream opens its gate there.
   std::scoped_lock lock(own_stream_mutex_, pending_mutex_);
   for (const Pending& each : pending_) {
@@ -75,6 +79,14 @@ bool GpuCalls::open_gates() noexcept {
   }
   for (uint32_t* gate : lost_gates_) store_word(*gate, 1);
   return true;
+}
+
+bool GpuCalls::have_ended() const {
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    const GpuBoard::OfRank& of_rank = board_.of(rank);
+    if (comes_before(read_word(of_rank.ended), of_rank.launched.load(std::memory_order_acquire))) return false;
+  }
+  return !comes_before(done(), last_staged_.load(std::memory_order_acquire));
 }
 
 // A stream that stands at its gate for too long: somebody has not come.
@@ -167,7 +179,6 @@ void GpuCalls::carry_out_decided() {
     }
     Status carried = communicator_.status();
     if (carried.ok()) {
-      last_carried_out_.store(next.number, std::memory_order_release);
       carried = guarded([&] { return carry_out(next); });
       if (!carried.ok()) communicator_.break_down(carried);
     }
@@ -182,20 +193,23 @@ Status GpuCalls::carry_out(const Pending& pending) {
   uint32_t number = pending.number;
   bool is_launched = board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
   if (is_launched) return run_part(pending);
+  last_staged_.store(number, std::memory_order_release);
   TUTTI_TRY(pending.stage(*own_stream_, {&own().reached, number}, {&own().gate, number}));
   if (pending.gate == nullptr) return {};
   WordValue opens{pending.gate, 1};
   return own_gpu_->run(*own_stream_, {.stores = {&opens, 1}});
 }
 
-// All ranks have called, and each runs its part.
+// All ranks have called, and each runs its part. A rank that needs nothing of others could be done, and free what they
+// are about to open: its gate waits for them.
 Status GpuCalls::run_part(const Pending& pending) {
   uint32_t number = pending.number;
   std::vector<Offer> offers;
-  std::vector<WordValue> waits;
+  std::vector<WordValue> waits, last_waits;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     offers.push_back(board_.offer(number, rank));
     waits.push_back({&board_.of(rank).reached, number});
+    last_waits.push_back({&board_.of(rank).opened, number});
   }
   auto limit_ns = static_cast<uint64_t>(timeout_ms_ * kNsPerMs);
   std::optional<GpuPrograms::Part> part;
@@ -209,11 +223,18 @@ Status GpuCalls::run_part(const Pending& pending) {
   }
   std::vector<WordValue> stores = {{&own().gate, number}};
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
-  return own_gpu_->run(*own_stream_, {.waits = waits,
-                                      .copy = part->upload,
-                                      .kernel = part->kernel,
-                                      .args = &part->args,
-                                      .stores = stores});
+  own().launched.store(number, std::memory_order_release);
+  uint32_t* holds[] = {&own().late, &own().hold};
+  TUTTI_TRY(own_gpu_->run(*own_stream_, {.waits = waits,
+                                         .copy = part->upload,
+                                         .kernel = part->kernel,
+                                         .args = &part->args,
+                                         .ended = {&own().ended, number},
+                                         .holds = holds,
+                                         .last_waits = last_waits,
+                                         .stores = stores}));
+  store_word(own().opened, number);
+  return {};
 }
 
 }  // namespace tutti

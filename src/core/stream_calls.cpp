@@ -162,8 +162,12 @@ struct StreamCalls::Staged {
   }
   void expect();
   void expect_no_more() noexcept;
-  void reached() noexcept;
+  void reached() noexcept {
+    if (offer) return reached_on_gpus();
+    reached_on_host();
+  }
   void reached_on_gpus() noexcept;
+  void reached_on_host() noexcept;
   void complete(tutti_request& request) noexcept;
   bool is_over() const {
     if (is_captured) return graph_has_ended.load(std::memory_order_acquire);
@@ -209,7 +213,7 @@ void StreamCalls::Staged::reached_on_gpus() noexcept {
 }
 
 // The last call to complete opens the gate, and the stream goes on: from then on nothing here may be there any more.
-void StreamCalls::Staged::reached() noexcept {
+void StreamCalls::Staged::reached_on_host() noexcept {
   bool was_expected = is_expected.exchange(false, std::memory_order_acq_rel);
   std::vector<std::pair<std::shared_ptr<StreamEntry>, Sequence>> entries;
   for (const Member& member : members) entries.emplace_back(member.entry, member.sequence);
@@ -572,8 +576,7 @@ Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModu
   }
   StreamWork work{.begins_at = between.begins_at,
                   .before = staged->before,
-                  .reached = staged->offer ? [](void* argument) { static_cast<Staged*>(argument)->reached_on_gpus(); }
-                                           : [](void* argument) { static_cast<Staged*>(argument)->reached(); },
+                  .reached = [](void* argument) { static_cast<Staged*>(argument)->reached(); },
                   .argument = staged.get(),
                   .gate = staged->is_held ? &staged->words->gate : nullptr,
                   .after = staged->after,

@@ -64,6 +64,11 @@ inline Status put_wait(const Driver& driver, CUstream stream, const WordValue& u
                  CU_STREAM_WAIT_VALUE_GEQ);
   return {};
 }
+inline Status put_hold(const Driver& driver, CUstream stream, const uint32_t* word) {
+  TUTTI_CUDA_TRY(driver, cuStreamWaitValue32, stream, TUTTI_TRY(seen_by_device(driver, word)), 0,
+                 CU_STREAM_WAIT_VALUE_EQ);
+  return {};
+}
 inline Status put_store(const Driver& driver, CUstream stream, const WordValue& stored) {
   TUTTI_CUDA_TRY(driver, cuStreamWriteValue32, stream, TUTTI_TRY(seen_by_device(driver, stored.word)), stored.value,
                  CU_STREAM_WRITE_VALUE_DEFAULT);

@@ -160,6 +160,9 @@ Status OfRank::run(const DeviceStream& stream, const Part& part) {
     args.late = late_;
     TUTTI_TRY(launch_kernel(TUTTI_TRY(code_.find(part.kernel)), args.channels, kProgramThreads, handle, &args));
   }
+  if (part.ended.word != nullptr) TUTTI_TRY(put_store(driver_, handle, part.ended));
+  for (const uint32_t* each : part.holds) TUTTI_TRY(put_hold(driver_, handle, each));
+  for (const WordValue& each : part.last_waits) TUTTI_TRY(put_wait(driver_, handle, each));
   for (const WordValue& each : part.stores) TUTTI_TRY(put_store(driver_, handle, each));
   return {};
 }

@@ -127,6 +127,9 @@ class RankGpu {
     StreamCopy copy;                          // of no bytes: none
     std::string_view kernel;                  // "": none
     const cuda::ProgramArgs* args = nullptr;  // its words are filled in
+    WordValue ended;                          // is stored behind the kernel
+    std::span<uint32_t* const> holds;         // then the stream waits until these are 0, and
+    std::span<const WordValue> last_waits;    // for these
     std::span<const WordValue> stores;
   };
   // Puts that on a stream of this rank's own; does not wait for it.
