@@ -307,7 +307,9 @@ void GpuCalls::keep_words_near(uint32_t number) {
   store_word(own().reached, number - 1);
   store_word(own().gate, number - 1);
   last_put_.store(number - 1, std::memory_order_seq_cst);
-  last_carried_out_.store(number - 1, std::memory_order_release);
+  store_word(own().ended, number - 1);
+  own().launched.store(number - 1, std::memory_order_release);
+  last_staged_.store(number - 1, std::memory_order_release);
 }
 
 // This rank has said a call, and either has no more to do for it or does it once the verdict is known.
