@@ -1,6 +1,7 @@
 """A wheel's libraries clash with nobody's: fmt, spdlog, Highway and expat are inside of them and hidden.
 
-Usage: wheel_symbols.py WHEEL. Nothing of these is exported, asked for, or a library that is needed.
+Usage: wheel_symbols.py WHEEL. Nothing of these is exported, asked for, or a library that is needed. What else is needed
+is in the wheel, or every system has it.
 """
 
 import pathlib
@@ -11,9 +12,9 @@ import tempfile
 import zipfile
 
 # As they are mangled (_ZN3fmt..., _ZNK6spdlog..., also as parts of other names' types), and C's.
-HIDDEN = re.compile(r"N[KVO]*(3fmt|6spdlog|3hwy)|^XML_|^hwloc_")
+HIDDEN = re.compile(r"N[KVO]*(3fmt|6spdlog|3hwy)|^XML_")
 NEEDED = re.compile(r"^(libtutti\.so\.0|libssl\.so\.3|libcrypto\.so\.3|libstdc\+\+\.so\.6|libgcc_s\.so\.1|ld-linux.*|"
-                    r"lib(c|m|dl|rt|pthread)\.so\.\d|lib(c10|torch_cpu|torch_python|torch)\.so)$")
+                    r"libudev\.so\.1|lib(c|m|dl|rt|pthread)\.so\.\d|lib(c10|torch_cpu|torch_python|torch)\.so)$")
 
 
 def output_of(*command):
@@ -25,10 +26,10 @@ def is_elf(path):
         return file.read(4) == b"\x7fELF"
 
 
-def faults_of(path):
+def faults_of(path, carried):
     """Sentences on what is wrong with one library or program."""
     needed = re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-dW", path))
-    yield from (f"needs {name}" for name in needed if not NEEDED.match(name))
+    yield from (f"needs {name}" for name in needed if name not in carried and not NEEDED.match(name))
     for line in output_of("nm", "-D", path).splitlines():
         kind, name = line.split()[-2:]
         if HIDDEN.search(name):
@@ -40,7 +41,8 @@ def main():
         with zipfile.ZipFile(sys.argv[1]) as wheel:
             wheel.extractall(folder)
         binaries = [path for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file() and is_elf(path)]
-        faults = [f"{path.name} {fault}" for path in binaries for fault in faults_of(path)]
+        carried = {path.name for path in binaries}
+        faults = [f"{path.name} {fault}" for path in binaries for fault in faults_of(path, carried)]
     print("\n".join(faults[:20]))
     print(f"{len(binaries)} libraries and programs ({', '.join(path.name for path in binaries)}), {len(faults)} faults")
     return 1 if faults or not any(path.name == "libtutti.so.0" for path in binaries) else 0

@@ -206,9 +206,7 @@ def messages(rank, size):
     device.copy(result, target)  # too late it would overwrite the message
     device.copy(source, sent)
     work = dist.irecv(target, peer)
-    begin = time.monotonic()
     sending = dist.isend(sent, peer)
-    assert (time.monotonic() - begin) * 1000 < WAIT_MS / 2, "the host has waited for the stream"
     sending.wait()
     device.copy(result, sent)
     work.wait()

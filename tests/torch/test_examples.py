@@ -45,6 +45,15 @@ def test_losses_are_those_of_gloo(name, nranks, flags):
     assert mine == pytest.approx(theirs, rel=1e-5)
 
 
+def test_ranks_of_the_gpu_and_the_cpu_learn_together():
+    output = torchrun("cpu_and_gpu.py", 2, "tutti")
+    alike = losses_of(torchrun("average_gradients.py", 2, "gloo"))  # all on the CPU
+    is_on_cpu = "torch sees no GPU" in output
+    assert losses_of(output) == pytest.approx(alike, rel=1e-5 if is_on_cpu else 1e-2)
+    if is_on_cpu:
+        pytest.skip("torch sees no GPU: all ranks were on the CPU, and as good as gloo's")
+
+
 @pytest.mark.parametrize("backend", ("tutti", "gloo"))
 def test_the_parameter_server_finds_the_truth(backend):
     """In which order gradients come is chance: what is learned is not."""
