@@ -41,7 +41,8 @@ Result<bool> fill_for_gpus(tutti_plan_info_t& info, Communicator& communicator, 
   bool is_own_op = reduces(arguments.collective) && !is_valid(arguments.op);  // or none at all
   if (stream == nullptr || gpus == nullptr || has_counts(arguments.collective) || is_own_op) return false;
   if (is_point_to_point(arguments.collective)) return false;
-  request.geometry = TUTTI_TRY(geometry_of(arguments, communicator.rank(), communicator.nranks()));
+  // What is wrong with the call is wrong there too. Where its buffers are says nothing yet: they may be named later.
+  TUTTI_TRY(geometry_of(arguments, communicator.rank(), communicator.nranks()));
   if (why_not_on_gpus(request) != nullptr) return false;
   info.transport = "gpu";
   if (gpus->programs() == nullptr) {

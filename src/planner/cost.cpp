@@ -9,19 +9,15 @@
 namespace tutti {
 namespace {
 
-// An executor's step that sends or receives, without data, in a call that is made again: instructions of ours, which
-// calibration has no part of to measure. An all-reduce of 8 bytes, four such steps, takes some 60 ns more than a line's
-// two ways.
-constexpr uint64_t kMessageNs = 15;
+// An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
+// measure.
+constexpr uint64_t kMessageNs = 60;
+// From when a message is there until its receiver, which waits for it, has gone on.
+constexpr uint64_t kHopNs = 180;
 constexpr uint64_t kLineBytes = 64;
-// Of lines that the receiver's core still has, so many are on their way to the sender at once: from what `bench --tune`
-// measured of calls of 4 KiB on one machine with near cores.
-constexpr uint64_t kLinesAtOnce = 14;
-// Of a GPU's kernels, assumed: from the call until it runs, a step that sends or receives, without data, and from when
-// a message is there until its receiver, which waits for it, has gone on.
+// Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
 constexpr uint64_t kLaunchNs = 4000;
 constexpr uint64_t kGpuMessageNs = 100;
-constexpr uint64_t kGpuHopNs = 180;
 // What is staged waits for a copy between a GPU and its host.
 constexpr uint64_t kStagingNs = 8000;
 
@@ -190,11 +186,6 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     if (payload == Payload::kDelivered) {
       deliver(sender, receiver, link.pull, messages, total_bytes, sender_ns, receiver_ns);
     }
-    bool is_stored = payload != Payload::kDelivered || !link.pull || total_bytes / messages < sender.pull_min_bytes;
-    if (is_stored && total_bytes / messages < kLeastSpreadBytes) {
-      uint64_t lines_ns = saturating_mul(total_bytes / kLineBytes, link.latency_ns.value) / kLinesAtOnce;
-      sender_ns = saturating_add(sender_ns, lines_ns);
-    }
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {
@@ -208,10 +199,10 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
   // After its line the first of a payload's come from the other core too, before any is fetched ahead.
-  uint64_t ways = link.mapped && bytes > kLineBytes ? 2 : 1;
+  uint64_t ways = link.mapped && bytes > kLineBytes ? 3 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
-  hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, turn_ns));
+  hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kHopNs), turn_ns));
 }
 
 // A kernel stores into the receiver's memory, or loads from the sender's what it combines. Its threads wait for
@@ -225,7 +216,7 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
   for (int rank : {from, to}) gpu_ns_[rank] = saturating_add(gpu_ns_[rank], steps_ns);
   uint64_t slice_ns = ns_for(bytes / messages, link.bytes_per_s.value);
   message_ns_ = std::max(message_ns_, saturating_add(slice_ns, 2 * kGpuMessageNs));
-  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kGpuHopNs));
+  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kHopNs));
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {

@@ -169,7 +169,7 @@ void check_graphs(bool all_capture, Where others) {
     CUgraphExec exec = nullptr;
     bool captures = rank == 0 || all_capture;
     if (captures) {
-      must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL));
+      must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
       error += sum(comm, in, out, stream.get());
       must(gpu.cuStreamEndCapture(stream.get(), &graph));
       must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
