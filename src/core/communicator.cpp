@@ -92,9 +92,8 @@ Status Communicator::start(tutti_request& request) {
 Status Communicator::announce(const tutti_request& request) {
   if (gpu_calls_ == nullptr || is_point_to_point(request.arguments.collective)) return {};
   Status said = gpu_calls_->announce(request);
-  if (said.ok()) return {};
-  break_down(said);
-  return failure_.status();
+  if (!said.ok()) break_down(said);
+  return said;
 }
 
 Status Communicator::prepare(tutti_request& request) {

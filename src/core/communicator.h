@@ -109,7 +109,7 @@ class Communicator {
   // Ends this rank's part alone: the others go on until they need it.
   void leave();
   // What only this rank suffers, and the others would wait for it.
-  void break_down(const Status& why) noexcept;
+  void break_down(const Status& why) { fail(why, true); }
   // The first error, or ok.
   Status status() const;
 

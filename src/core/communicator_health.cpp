@@ -25,14 +25,6 @@ void Communicator::leave() {
   fail(Status(Code::kAborted, fmt::format("rank {} has left the communicator", rank_)), false);
 }
 
-// Words that GPUs share tell of another rank's failure before its message comes, which says why.
-void Communicator::break_down(const Status& why) noexcept {
-  or_end_without_memory([&] {
-    if (why.code() == Code::kRemote && gpu_calls_) await_verdict(-1);
-    fail(why, true);
-  });
-}
-
 // Sentences about this rank's own links and means take for granted which rank it is.
 Status Communicator::as_told_to_others(const Status& status) const {
   Code code = status.code();

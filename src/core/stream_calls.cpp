@@ -451,8 +451,7 @@ Result<StreamCalls::HostParts> StreamCalls::enqueue(std::vector<Call> calls) {
     for (Communicator* communicator : communicators) {
       if (!is_usage) communicator->break_down(status);
     }
-    // Another rank's failure has a cause, which the communicator knows by now.
-    return status.code() == Code::kRemote ? communicators.front()->status() : status;
+    return status;
   }
   HostParts parts;
   parts.staged_ = std::move(staged);

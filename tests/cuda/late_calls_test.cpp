@@ -140,24 +140,5 @@ TEST_CASE("why calls go through the host is in the log, once for each reason and
   CHECK(occurrences(log.text(), "through the host: a group of several calls") == kRanks);
 }
 
-TEST_CASE("a rank whose calls meet another one's failure says its first cause") {
-  constexpr int kRanks = 2;
-  for (int round = 0; round < 5; ++round) {
-    auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
-      Stream stream;
-      OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
-      std::string error;
-      if (rank == 0) error += capture_once(comm, stream);
-      for (int i = 0; i < 100'000 && error.empty(); ++i) {
-        error += sum(comm, in, out, stream.get());
-        if (rank == 1 && i == 20) tutti_comm_abort(comm);
-      }
-      (void)stream.synchronize();
-      return said(comm, tutti_comm_status(comm));
-    });
-    for (const std::string& each : wrong) CHECK_THAT(each, Catch::Contains("rank 1 aborted"));
-  }
-}
-
 }  // namespace
 }  // namespace tutti::test

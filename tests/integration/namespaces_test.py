@@ -83,18 +83,6 @@ class TwoHosts(job.JobTest):
             self.assertNotEqual(end.status, 0)
             self.check_sentence(end.err, r'TUTTI_INTERFACE is "tutti7", but this host has only .*tutti0')
 
-    def test_where_devices_do_not_reach_each_other_ranks_go_on_over_tcp_and_the_table_says_so(self):
-        library = os.environ.get("FAKE_VERBS")  # whose devices reach nobody beyond their process
-        if not library:
-            self.skipTest("no headers of libibverbs")
-        done = self.run_ranks(BENCH, TUTTI_IB_LIBRARY=library)
-        self.assertEqual([end.status for end in done], [0] * 4, done)
-        warnings = "".join(end.err for end in done)
-        self.assertRegex(warnings, r"rank \d is reached over tcp: ")
-        self.assertRegex(warnings, r"no longer answers.*from fake\d port 1, queue pair \d+")
-        for path in self.check_table(done[0].out, 5):
-            self.assertRegex(path, r"/(shm\+)?tcp$")
-
     def test_the_topology_has_tcp_between_them_and_shared_memory_within(self):
         done = self.run_ranks([harness.TUTTI, "topo", "--json"])
         self.assertEqual([(end.status, end.err) for end in done], [(0, "")] * 4)
