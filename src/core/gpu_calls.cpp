@@ -198,7 +198,9 @@ Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& strea
   uint32_t number = called_;
   // What fails from here on keeps the others waiting.
   auto or_break_down = [this](Status status) {
-    if (!status.ok()) communicator_.break_down(status);
+    if (status.ok()) return status;
+    communicator_.break_down(status);
+    await_open_gates();
     return status;
   };
   bool stays = is_last && all_offer(number);
@@ -378,11 +380,13 @@ Status GpuCalls::launch(uint32_t number, std::span<const PlacedBuffers> placed, 
   }
   stores.push_back({&own().gate, number});
   cuda::Launches launches = launches_of(board_.offer(number, 0).shape, placed);
+  own().launched.store(number, std::memory_order_release);
   return own_gpu_->launch(stream, order,
                           {.kernel = launches.kernel(),
                            .args = launches.all(),
                            .reached = {&own().reached, number},
                            .waits = waits,
+                           .ended = {&own().ended, number},
                            .stores = stores});
 }
 

@@ -114,6 +114,9 @@ class GpuCalls {
 
   void run();
   bool open_gates() noexcept;
+  // The communicator has failed, and a call that others may have begun with returns its error: until its buffers are
+  // the caller's again.
+  void await_open_gates() const;
   bool have_ended() const;
   void settle();
   void drop_launched();
@@ -139,6 +142,7 @@ class GpuCalls {
   std::optional<DeviceModule::Stream> own_stream_;
   std::atomic<bool> has_captures_{false};
   std::atomic<bool> is_cancelled_{false};
+  std::atomic<bool> are_open_{false};    // this rank's gates, after a failure
   std::atomic<bool> ends_{false};
   std::atomic<bool> sleeps_{false};      // the thread, until it is rung
 

@@ -13,6 +13,8 @@ constexpr uint32_t kFarAhead = 1U << 30;  // of all numbers that streams wait fo
 constexpr int64_t kNsPerMs = 1'000'000;
 // A kernel that waits in vain is the first to say so.
 constexpr int64_t kKernelsFirstMs = 500;
+// After a failure launches get so long to begin, and to end.
+constexpr auto kGrace = std::chrono::milliseconds(kGpuLookMs), kLongest = std::chrono::milliseconds(2000);
 
 }  // namespace
 
@@ -61,7 +63,6 @@ Status GpuCalls::kernel_status() const {
 // the gate the caller's memory is his again, so first all ranks' launches that had begun get the time to end, and what
 // goes through the host ends. False: not yet.
 bool GpuCalls::open_gates() noexcept {
-  constexpr auto kGrace = std::chrono::milliseconds(kGpuLookMs), kLongest = std::chrono::milliseconds(2000);
   if (!cancelled_since_) cancelled_since_ = Clock::now();
   auto waited = Clock::now() - *cancelled_since_;
   if (waited < kGrace) return false;
@@ -79,6 +80,13 @@ bool GpuCalls::open_gates() noexcept {
   }
   for (uint32_t* gate : lost_gates_) store_word(*gate, 1);
   return true;
+}
+
+void GpuCalls::await_open_gates() const {
+  auto limit = Clock::now() + kLongest + kGrace;
+  while (!are_open_.load(std::memory_order_acquire) && Clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 bool GpuCalls::have_ended() const {
@@ -142,6 +150,7 @@ void GpuCalls::run() {
     if (!late.ok()) communicator_.break_down(late);
     // Again and again, since a stream that was on its way may have closed them.
     bool is_open = is_cancelled && open_gates();
+    if (is_open) are_open_.store(true, std::memory_order_release);
     if (ends_.load(std::memory_order_acquire) && is_open == is_cancelled) return;
     sleep_on(own().bell, heard, is_busy ? kGpuLookMs : -1);
   }

@@ -132,16 +132,23 @@ Status OfRank::launch(const DeviceStream& stream, StreamOrder& order, const Laun
   CUfunction kernel = TUTTI_TRY(code_.find(launch.kernel));
   Current current = TUTTI_TRY(Current::make(driver_, context_));
   auto& calls = static_cast<Order&>(order);
-  TUTTI_TRY(calls.begin(stream, 0));
   CUstream handle = handle_of(stream);
-  TUTTI_TRY(put_store(driver_, handle, launch.reached));
-  for (const WordValue& each : launch.waits) TUTTI_TRY(put_wait(driver_, handle, each));
-  for (const FusedArgs& each : launch.args) {
-    FusedArgs args = each;
-    args.cancelled = cancelled_;
-    auto blocks = static_cast<unsigned>(std::min<uint64_t>(args.tiles, most_blocks_));
-    TUTTI_TRY(launch_kernel(kernel, blocks, kThreads, handle, &args));
-  }
+  auto put_kernels = [&]() -> Status {
+    TUTTI_TRY(calls.begin(stream, 0));
+    TUTTI_TRY(put_store(driver_, handle, launch.reached));
+    for (const WordValue& each : launch.waits) TUTTI_TRY(put_wait(driver_, handle, each));
+    for (const FusedArgs& each : launch.args) {
+      FusedArgs args = each;
+      args.cancelled = cancelled_;
+      auto blocks = static_cast<unsigned>(std::min<uint64_t>(args.tiles, most_blocks_));
+      TUTTI_TRY(launch_kernel(kernel, blocks, kThreads, handle, &args));
+    }
+    return {};
+  };
+  Status put = put_kernels();
+  Status ended = put_store(driver_, handle, launch.ended);
+  TUTTI_TRY(put);
+  TUTTI_TRY(ended);
   for (const WordValue& each : launch.stores) TUTTI_TRY(put_store(driver_, handle, each));
   return calls.end(stream, 0);
 }
@@ -149,18 +156,22 @@ Status OfRank::launch(const DeviceStream& stream, StreamOrder& order, const Laun
 Status OfRank::run(const DeviceStream& stream, const Part& part) {
   Current current = TUTTI_TRY(Current::make(driver_, context_));
   CUstream handle = handle_of(stream);
-  for (const WordValue& each : part.waits) TUTTI_TRY(put_wait(driver_, handle, each));
-  if (part.copy.size_bytes > 0) {
-    TUTTI_CUDA_TRY(driver_, cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(part.copy.to),
-                   reinterpret_cast<CUdeviceptr>(part.copy.from), part.copy.size_bytes, handle);
-  }
-  if (!part.kernel.empty()) {
+  auto put_kernel = [&]() -> Status {
+    for (const WordValue& each : part.waits) TUTTI_TRY(put_wait(driver_, handle, each));
+    if (part.copy.size_bytes > 0) {
+      TUTTI_CUDA_TRY(driver_, cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(part.copy.to),
+                     reinterpret_cast<CUdeviceptr>(part.copy.from), part.copy.size_bytes, handle);
+    }
+    if (part.kernel.empty()) return {};
     ProgramArgs args = *part.args;
     args.cancelled = cancelled_;
     args.late = late_;
-    TUTTI_TRY(launch_kernel(TUTTI_TRY(code_.find(part.kernel)), args.channels, kProgramThreads, handle, &args));
-  }
-  if (part.ended.word != nullptr) TUTTI_TRY(put_store(driver_, handle, part.ended));
+    return launch_kernel(TUTTI_TRY(code_.find(part.kernel)), args.channels, kProgramThreads, handle, &args);
+  };
+  Status put = put_kernel();
+  Status ended = part.ended.word != nullptr ? put_store(driver_, handle, part.ended) : Status();
+  TUTTI_TRY(put);
+  TUTTI_TRY(ended);
   for (const uint32_t* each : part.holds) TUTTI_TRY(put_hold(driver_, handle, each));
   for (const WordValue& each : part.last_waits) TUTTI_TRY(put_wait(driver_, handle, each));
   for (const WordValue& each : part.stores) TUTTI_TRY(put_store(driver_, handle, each));

@@ -116,7 +116,8 @@ class RankGpu {
     std::span<const cuda::FusedArgs> args;  // one launch each
     WordValue reached;                      // is stored before all else
     std::span<const WordValue> waits;       // before them
-    std::span<const WordValue> stores;      // after them
+    WordValue ended;                        // is stored behind them, also where one could not be put there
+    std::span<const WordValue> stores;      // after that
   };
   // Puts that on a stream, in the order; does not wait for it.
   virtual Status launch(const DeviceStream& stream, StreamOrder& order, const Launch& launch) = 0;
@@ -127,7 +128,7 @@ class RankGpu {
     StreamCopy copy;                          // of no bytes: none
     std::string_view kernel;                  // "": none
     const cuda::ProgramArgs* args = nullptr;  // its words are filled in
-    WordValue ended;                          // is stored behind the kernel
+    WordValue ended;                          // is stored behind the kernel, also where that could not be put there
     std::span<uint32_t* const> holds;         // then the stream waits until these are 0, and
     std::span<const WordValue> last_waits;    // for these
     std::span<const WordValue> stores;

@@ -286,6 +286,32 @@ TEST_CASE("what fails in a launch on one GPU fails the call of all ranks, and fr
   }
 }
 
+// Behind a call a rank may free its buffers, which another rank's launch uses.
+TEST_CASE("after a failure the streams of a GPU go on when the launches have ended") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  std::atomic<bool> is_behind[kRanks] = {};
+  std::atomic<int> have_put{0}, have_looked{0};
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    if (rank == 0) gpu.fake_hold_kernels(0);
+    std::string error = said(comm, tutti_barrier(comm, nullptr)) + sum(comm, in, out, stream.get());
+    must(gpu.cuLaunchHostFunc(
+        stream.get(), [](void* behind) { *static_cast<std::atomic<bool>*>(behind) = true; }, &is_behind[rank]));
+    ++have_put;
+    while (rank == 1 && have_put < kRanks) std::this_thread::yield();
+    if (rank == 1) tutti_comm_abort(comm);
+    await_failure(comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    if (is_behind[rank]) error += "a stream went on; ";
+    if (++have_looked == kRanks) gpu.fake_hold_kernels(-1);
+    (void)stream.synchronize();
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
 TEST_CASE("ranks of a GPU whose kernels cannot be brought there go through the host") {
   constexpr int kRanks = 2;
   for (const char* call : {"cuModuleLoadData", "cuDeviceGetUuid"}) {

@@ -30,7 +30,11 @@ class Addresses {
   T* seen(T* pointer) {
     return reinterpret_cast<T*>(seen(reinterpret_cast<uint64_t>(pointer)));
   }
-  bool are_reached() const { return are_reached_; }
+  // A kernel that is cancelled before it begins uses none of them.
+  bool may_be_used(const uint32_t* cancelled) const {
+    if (are_reached_ || cancelled == nullptr) return are_reached_;
+    return std::atomic_ref(*const_cast<uint32_t*>(cancelled)).load(std::memory_order_acquire) != 0;
+  }
 
  private:
   const CUcontext context_;
@@ -117,11 +121,10 @@ CUresult launch_program(CUfunction function, unsigned blocks, unsigned threads, 
       args->of[rank].*place = addresses.seen(given.of[rank].*place);
     }
   }
-  bool are_reached = addresses.are_reached();
   return put(stream, [=, body = function->program, context = stream->context] {
     if (has_device_failed()) return true;
     if (holds_kernels(context)) return false;
-    if (are_reached) {
+    if (addresses.may_be_used(args->cancelled)) {
       run_program(body, *args, blocks);
     } else {
       fail_device(CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -135,10 +138,10 @@ CUresult launch_fused(CUfunction function, unsigned blocks, unsigned threads, co
   auto args = std::make_shared<cuda::FusedArgs>(given);
   Addresses addresses(stream->context);
   for (uint64_t& address : args->addresses) address = addresses.seen(address);
-  bool are_reached = addresses.are_reached();
-  return put(stream, [=, body = function->fused] {
+  return put(stream, [=, body = function->fused, context = stream->context] {
     if (has_device_failed()) return true;
-    if (!are_reached) {
+    if (holds_kernels(context)) return false;
+    if (!addresses.may_be_used(args->cancelled)) {
       fail_device(CUDA_ERROR_ILLEGAL_ADDRESS);
       return true;
     }

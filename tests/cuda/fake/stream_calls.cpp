@@ -1,4 +1,6 @@
 // What is put on streams: copies, host functions, words, events.
+#include <sys/mman.h>
+
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -81,6 +83,20 @@ using namespace tutti::fake;
 
 namespace {
 
+// Whole pages of zeros take no memory until somebody writes there, as with what a process keeps after a failure.
+void fill(std::byte* target, unsigned char value, size_t size_bytes) {
+  constexpr uintptr_t kPage = 4096;
+  auto address = reinterpret_cast<uintptr_t>(target);
+  uintptr_t first = (address + kPage - 1) / kPage * kPage, last = (address + size_bytes) / kPage * kPage;
+  bool has_pages = value == 0 && first < last;
+  if (!has_pages || ::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {
+    std::memset(target, value, size_bytes);
+    return;
+  }
+  std::memset(target, 0, first - address);
+  std::memset(reinterpret_cast<void*>(last), 0, address + size_bytes - last);
+}
+
 CUresult put_copy(void* to, const void* from, size_t size_bytes, CUstream handle) {
   NEEDS_CONTEXT();
   CUstream stream = resolve(handle);
@@ -147,7 +163,7 @@ CALL cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t size_bytes, CUs
   NEEDS_CONTEXT();
   auto* target = memory().contents_of(reinterpret_cast<void*>(to));
   return put(resolve(handle), [=] {
-    if (!has_device_failed()) std::memset(target, value, size_bytes);
+    if (!has_device_failed()) fill(target, value, size_bytes);
     return true;
   });
 }
