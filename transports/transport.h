@@ -43,9 +43,13 @@ struct LinkTraits {
   bool mappable = false;           // shared() memory of the peer can be loaded from and stored to
   bool pullable = false;           // Link::pull works: proven at connect
   bool places = false;             // a put into shared() memory of the peer lands there without a copy by the peer
+  bool lands = false;              // and one into any memory of the peer's, as long as that is its land_in()
   uint64_t max_put_bytes = UINT64_MAX;
   friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
 };
+
+// By this id a Link finds what the peer's land_in() is at that time, of any size.
+inline constexpr uint32_t kLanding = UINT32_MAX;
 
 // Memory of this rank that peers may write (and, if mappable, read). Made by Transport::export_memory.
 struct LocalMemory {
@@ -116,6 +120,10 @@ class Link {
   // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again
   // once the peer has released it. Owned by the Link; valid until this end has polled after the release.
   virtual const RemoteMemory* find(uint32_t id) = 0;
+
+  // From now on the peer's puts may land in that memory of this rank's, too; empty: in none. All that was to come into
+  // the memory before has come: what is on its way there breaks the link. Only where traits().lands.
+  virtual void land_in(std::span<std::byte> /*memory*/) {}
 
   // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared
   // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed.

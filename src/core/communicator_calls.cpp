@@ -134,9 +134,11 @@ Status Communicator::run_again() {
 Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
+  open_landing();
   run_.start(prepared_->programs, call_, links_->peers());
   bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated && !may_have_windows();
-  is_bound_ = may_be_repeated && !call_.input_window && !call_.output_window && !active_->geometry.onto_input;
+  bool has_windows = call_.input_window || call_.output_window || call_.landing;
+  is_bound_ = may_be_repeated && !has_windows && !active_->geometry.onto_input;
   follow_trials();
   return {};
 }
@@ -184,7 +186,20 @@ bool Communicator::may_be_pulled() const {
   });
 }
 
+// What arrives over sockets may go straight where the caller wants it.
+void Communicator::open_landing() {
+  call_.landing = {};
+  constexpr uint64_t kLeast = 64 * 1024;  // less is copied in the time that it takes to bind each call anew
+  uint64_t output_bytes = active_->geometry.output_bytes;
+  bool pays = call_.announces_output && output_bytes >= kLeast && links_->has_peers_that_land();
+  if (!pays || call_.output_window) return;
+  links_->land_in({call_.output, output_bytes});
+  call_.landing = {kLanding, 0};
+  has_landing_ = true;
+}
+
 void Communicator::hand_over_result() {
+  if (std::exchange(has_landing_, false)) links_->land_in({});
   if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   if (edges_) edges_->copy_edges_out(active_->arguments.output);

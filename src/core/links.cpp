@@ -216,6 +216,7 @@ Result<Progress> Links::connect_one(int rank) {
   }
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
   if (peers_[rank]->mapped() || end.link->traits().places) ++peers_in_memory_;
+  if (end.link->traits().lands) ++peers_that_land_;
   waiting_cpu_.tell_again();  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
@@ -279,6 +280,12 @@ Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
     TUTTI_TRY(share_if_possible(peers_[rank]->link(), *memory));
   }
   return {};
+}
+
+void Links::land_in(std::span<std::byte> memory) {
+  for (auto& peer : peers_) {
+    if (peer && peer->link().traits().lands) peer->link().land_in(memory);
+  }
 }
 
 bool Links::shares_cpu_with(int rank) {

@@ -58,6 +58,9 @@ class Links {
   // Where `region` is for peers that can map it or put into it: shares it with all that are connected, for the call
   // that is about to begin. None when no peer can.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
+  // Until the next call of this, peers' puts may land in that memory without a copy, as far as their links can.
+  void land_in(std::span<std::byte> memory);
+  bool has_peers_that_land() const { return peers_that_land_ > 0; }
   // Whether a peer reaches memory of this rank's caller: by mapping it, or because its puts land there.
   bool has_peers_in_memory() const { return peers_in_memory_ > 0; }
   // Whether `rank` waited last on the processor that this one waits on, and neither has another one to go to.
@@ -129,6 +132,7 @@ class Links {
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
   int peers_in_memory_ = 0;                // of peers_
+  int peers_that_land_ = 0;                // of them
   WaitingCpu waiting_cpu_;
 };
 

@@ -40,6 +40,7 @@ struct Call {
   uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
   Window input_window;             // when the caller's buffers lie in shared memory
   Window output_window;
+  Window landing;                  // else what peers whose puts land there may say for the output
   bool announces_output = false;   // peers are told where the output lies, and may store there
   DataPathOptions options;
 

@@ -19,7 +19,7 @@ bool is_plain(MessageKind kind) {
 bool ChannelRun::may_repeat() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
   bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
-  bool announces = call_->announces_output && call_->output_window;
+  bool announces = call_->announces_output && (call_->output_window || call_->landing);
   bool is_plain_call = !has_function && growth_ == 1 && !streams && !with_counts_ && !announces;
   return one_slice_ && is_plain_call && program_->ops.size() < frames_.size();
 }

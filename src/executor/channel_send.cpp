@@ -264,7 +264,8 @@ std::byte* ChannelRun::slot_of(Peer& to) const {
 std::optional<Window> ChannelRun::place_in_output(Peer& to, const Send& send, uint64_t slice) {
   const Window& window = peer_outputs_[send.peer];
   if (send.into == kNoChunk || call_->shape->deliver_directly == Permission::kNever || !window) return std::nullopt;
-  if (!to.mapped() && !to.link().traits().places) return std::nullopt;
+  LinkTraits traits = to.link().traits();
+  if (!to.mapped() && !traits.places && !traits.lands) return std::nullopt;
   const RemoteMemory* memory = to.find(window.memory_id);
   Piece piece = call_->partition.output(channel_, send.into, slice);
   bool fits = memory != nullptr && (memory->mapped != nullptr || !to.mapped()) &&
@@ -367,7 +368,7 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   message.kind = delivery.kind;
   message.size_bytes = frame_->value_bytes;
   if (delivery.kind == MessageKind::kInline) return message;
-  if (call_->announces_output) message.output = call_->output_window;
+  if (call_->announces_output) message.output = call_->output_window ? call_->output_window : call_->landing;
   message.chunk_bytes = one_slice_ && !with_counts_ ? frame_->piece_bytes : chunk_bytes(op);
   if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
   if (delivery.kind == MessageKind::kReference) {

@@ -190,6 +190,53 @@ TEMPLATE_LIST_TEST_CASE("a pull reads the peer's private memory exactly", "", Im
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowhere else", "", Implementations) {
+  Job job(TestType::make(), 2, 8192);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  Link& back = job.link(1, 0);
+  const RemoteMemory* landing = link.find(kLanding);
+  REQUIRE((landing != nullptr) == link.traits().lands);
+  if (landing == nullptr) return;
+  constexpr size_t kBytes = 1'000'001;
+  auto source = pattern(kBytes, 7);
+  uint64_t number = 0;
+  auto arrives = [&](std::vector<std::byte>& target, uint64_t offset, size_t size) {
+    back.land_in(target);
+    check_ok(put(link, {landing, offset}, std::span(source).first(size), job.slice(0, 1, 0), Line{{++number}}));
+    Status came = await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back});
+    back.land_in({});
+    return came;
+  };
+  std::vector<std::byte> first(kBytes), second(kBytes + 100, std::byte{1});
+  check_ok(arrives(first, 0, kBytes));
+  CHECK(first == source);
+  check_ok(arrives(second, 37, kBytes));
+  CHECK(std::equal(source.begin(), source.end(), second.begin() + 37));
+  CHECK(second[36] == std::byte{1});
+  CHECK(second[37 + kBytes] == std::byte{1});
+  SECTION("a put beyond it breaks the link") { CHECK_FALSE(arrives(second, 101, kBytes).ok()); }
+  SECTION("so does one where there is none") {
+    std::vector<std::byte> none;
+    CHECK_FALSE(arrives(none, 0, 1).ok());
+  }
+  SECTION("and one that is on its way when the memory is no landing any more") {
+    auto large = pattern(32 << 20, 8);  // more than sockets take at once
+    std::vector<std::byte> target(large.size());
+    back.land_in(target);
+    check_ok(link.put({landing, 0}, large, job.slice(0, 1, 0), Line{{++number}}).status());
+    uint64_t completed = 0;
+    auto has_begun = [&] { return std::equal(large.begin(), large.begin() + 64, target.begin()); };
+    while (!has_begun()) {
+      check_ok(link.poll(&completed));
+      check_ok(back.poll(&completed));
+    }
+    REQUIRE(counter_of(job.window(1).line(0)) != number);
+    back.land_in({});
+    CHECK_FALSE(back.poll(&completed).ok());
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("mapped memory is the peer's own", "", Implementations) {
   Job job(TestType::make(), 2, 8192);
   check_ok(job.status());

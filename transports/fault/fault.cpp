@@ -45,6 +45,7 @@ class FaultLink final : public Link {
   std::string connect_report() const override { return inner_->connect_report(); }
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
   const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
+  void land_in(std::span<std::byte> memory) override { inner_->land_in(memory); }
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
                         const Line& line) override {

@@ -32,6 +32,10 @@ class FrameReader {
   std::span<iovec> space();
   // The first `size_bytes` of space() have come: applies every frame that is complete. An error ends the stream.
   Status filled(size_t size_bytes);
+  // Whether the next bytes go into that memory.
+  bool is_writing(std::span<const std::byte> memory) const {
+    return in_payload() && payload_to_ >= memory.data() && payload_to_ < memory.data() + memory.size();
+  }
   // Frames applied so far.
   uint64_t applied() const { return applied_; }
 

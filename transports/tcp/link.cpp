@@ -57,6 +57,7 @@ void TcpLink::become_link(Fd socket) {
   socket_ = std::move(socket);
   tune_connection(socket_.get());
   sender_.attach(socket_.get());
+  (void)remote_.add(kLanding, SIZE_MAX, nullptr);
   published_.store(socket_.get());
 }
 
@@ -70,6 +71,13 @@ Status TcpLink::share(const LocalMemory& memory) {
   Frame frame{.kind = Frame::Kind::kShare, .memory = memory.id, .size_bytes = memory.bytes.size(), .line = {}};
   if (Status sent = sender_.control(frame); !sent.ok()) return state_.fail(sent.code(), sent.message());
   return {};
+}
+
+void TcpLink::land_in(std::span<std::byte> memory) {
+  if (reader_.is_writing(landing_)) {
+    (void)state_.fail(Code::kInternal, "a payload is on its way into memory of a call that is over");
+  }
+  landing_ = memory;
 }
 
 Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) {
@@ -143,6 +151,7 @@ Status TcpLink::receive() {
 }
 
 std::byte* TcpLink::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) {
+  if (id == kLanding) return in_bounds(landing_.size(), offset, size_bytes) ? landing_.data() + offset : nullptr;
   auto found = exposed_.find(id);
   if (found == exposed_.end() || !in_bounds(found->second.size(), offset, size_bytes)) return nullptr;
   return found->second.data() + offset;

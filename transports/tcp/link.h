@@ -22,6 +22,8 @@ struct TcpShared {
   BellRow bells;
 };
 
+inline constexpr LinkTraits kTcpTraits{.lands = true};
+
 class TcpLink final : public Link, private FrameSink {
  public:
   TcpLink(TcpShared& shared, int peer)
@@ -29,12 +31,13 @@ class TcpLink final : public Link, private FrameSink {
   ~TcpLink() override;
 
   int peer() const override { return state_.peer(); }
-  LinkTraits traits() const override { return {}; }
+  LinkTraits traits() const override { return kTcpTraits; }
   Result<Progress> connect(std::span<const std::byte> peer_address) override;
   std::string connect_report() const override;
 
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override { return remote_.find(id); }
+  void land_in(std::span<std::byte> memory) override;
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
@@ -67,6 +70,7 @@ class TcpLink final : public Link, private FrameSink {
   FrameSender sender_;
   RemoteTable remote_;
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
+  std::span<std::byte> landing_;                                // that, too
   size_t removals_seen_ = 0;
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
   std::unique_ptr<Connector> connector_;       // until connected

@@ -12,7 +12,7 @@ class TcpTransport final : public Transport {
   std::string_view name() const override { return "tcp"; }
 
   std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool) const override {
-    return can_meet(self, peer) ? std::optional(LinkTraits{}) : std::nullopt;
+    return can_meet(self, peer) ? std::optional(kTcpTraits) : std::nullopt;
   }
 
   Status listen() override { return shared_.meeting.listen(); }
