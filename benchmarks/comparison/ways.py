@@ -1,6 +1,9 @@
 """The table of `benchmarks/network --ways`: ways to move messages over TCP, each beside the plain one of its round."""
 
 import dataclasses
+import os
+import shutil
+import socket
 import statistics
 import subprocess
 
@@ -14,7 +17,8 @@ LEAST_BYTES = 16
 DIRECTIONS = {"one-way": "one direction: a message, and 8 bytes back",
               "both-ways": "both directions at once: a message each way"}
 PLAIN = "plain"
-PORT = "29502"
+LOOPBACK = "127.0.0.1"
+PORT = "29502"  # in namespaces of their own it is free
 LACKING = 69  # kLacking of benchmarks/peers/stream_ways.c
 
 
@@ -44,20 +48,52 @@ def listed(program):
     return [Way(*line.split(" ", 1)) for line in done.stdout.splitlines()]
 
 
-def commands_of(program, hosts, words):
-    if hosts is None:
-        return [[program, "local", *words]]
-    sides = ("listen", "connect")
-    return [[*host, program, side, net.ADDRESSES[0], PORT, *words] for host, side in zip(hosts, sides)]
+def halves_of_the_cores():
+    """The words before a command that keep it on one half, and on the other. Raises net.Unavailable."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise net.Unavailable("there is one core, so that --apart has no second one for the other end")
+    if not shutil.which("taskset"):
+        raise net.Unavailable("taskset is not installed (Debian: util-linux)")
+    middle = len(cores) // 2
+    return [["taskset", "-c", ",".join(map(str, half))] for half in (cores[:middle], cores[middle:])]
 
 
-def measure(program, hosts, way, arguments):
+def free_port(address):
+    with socket.socket() as listener:
+        listener.bind((address, 0))
+        return str(listener.getsockname()[1])
+
+
+@dataclasses.dataclass
+class Path:
+    """How the two ends of a measurement are started: `ends` are the words before either's command."""
+    program: str
+    address: str
+    ends: list
+
+    def commands(self, words):
+        if not any(self.ends):
+            return [[self.program, "local", *words]]  # which finds a free port
+        port = free_port(self.address) if self.address == LOOPBACK else PORT
+        return [[*end, self.program, side, self.address, port, *words]
+                for end, side in zip(self.ends, ("listen", "connect"))]
+
+
+def path_of(program, hosts, apart):
+    """`hosts` is None for the loopback interface. With `apart` each end keeps to its half of the cores."""
+    halves = halves_of_the_cores() if apart else [[], []]
+    ends = [[*host, *half] for host, half in zip(hosts or [[], []], halves)]
+    return Path(program, net.ADDRESSES[0] if hosts else LOOPBACK, ends)
+
+
+def measure(path, way, arguments):
     """One way in both directions. Raises RuntimeError and Lacking."""
     figures = {}
     for direction in DIRECTIONS:
         words = [way.name, direction, str(arguments.seconds), *map(str, arguments.sizes)]
         try:
-            outputs = rounds.outputs_of_all(commands_of(program, hosts, words))
+            outputs = rounds.outputs_of_all(path.commands(words))
         except rounds.Ended as end:
             if end.status == LACKING:
                 raise Lacking(end.last.rsplit(": ", 1)[-1]) from end
@@ -76,17 +112,17 @@ def measure(program, hosts, way, arguments):
     return figures
 
 
-def run(program, hosts, arguments):
+def run(path, arguments):
     """Ways, results by name, and sentences about the ways that are missing."""
     missing = {}
 
     def measured(way):
         try:
-            return measure(program, hosts, way, arguments)
+            return measure(path, way, arguments)
         except Lacking as why:
             missing[way.name] = str(why)
             raise RuntimeError("is missing") from why
-    ways = listed(program)
+    ways = listed(path.program)
     results = rounds.run_rounds(ways, arguments.rounds, "ways", measured)
     return [way for way in ways if way.name not in missing], results, missing
 

@@ -102,23 +102,23 @@ int meet_at(int listener, const struct meeting* meeting, int* sockets) {
   return found[0];
 }
 
-/* The other side may not listen yet. */
-static int connected(const struct addrinfo* place) {
-  for (int i = 0; i < kTries; ++i) {
+/* Before the first connection the other side may not listen yet. */
+static int connected(const struct addrinfo* place, int is_first) {
+  for (int i = 0; i < (is_first ? kTries : 1); ++i) {
     int connection = socket(place->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connection < 0) fail("cannot make a socket", errno);
     if (connect(connection, place->ai_addr, place->ai_addrlen) == 0) return connection;
     close(connection);
     nanosleep(&(struct timespec){.tv_nsec = kPauseNs}, NULL);
   }
-  fail("cannot connect: nobody listens there", errno);
+  fail(is_first ? "cannot connect: nobody listens there" : "the other side has gone", errno);
 }
 
 int meet_with(const char* address, const char* port, const struct meeting* meeting, int* sockets) {
   struct addrinfo* place = lookup(address, port);
   int control = -1;
   for (int i = 0; i <= meeting->streams; ++i) {
-    int socket = connected(place);
+    int socket = connected(place, i == 0);
     struct hello hello = hello_of(meeting, i);
     send_all(socket, &hello, sizeof hello);
     set_no_delay(socket);

@@ -61,7 +61,7 @@ class Program(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], WAYS)
 
     def test_brings_every_word_of_every_message(self):
-        sizes = [16, 17, 4099, 65536, 3000001]
+        sizes = [16, 17, 1000, 2000003, 3000001]
         for name in WAYS:
             for direction in ("one-way", "both-ways"):
                 with self.subTest(way=name, direction=direction):
@@ -198,15 +198,25 @@ class Table(unittest.TestCase):
 
     def test_measures_with_the_real_program(self):
         os.symlink(STREAM_WAYS, self.program)
-        done, figures = self.ways()
+        self.check_real()
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one core")
+    def test_measures_with_ends_that_share_no_core(self):
+        os.symlink(STREAM_WAYS, self.program)
+        self.assertTrue(self.check_real("--apart")["apart"])
+
+    def check_real(self, *arguments):
+        """Returns the figures."""
+        done, figures = self.ways("--sizes", "16,512", *arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual({way["name"] for way in figures["ways"]} | set(figures["missing"]), set(WAYS))
         for way in figures["ways"]:
             for row in way["rows"]:
                 self.assertEqual(len(row["microseconds"]["rounds"]), 2)
+        return figures
 
     def test_refuses_wrong_usage_in_one_sentence(self):
-        for arguments, sentence in ((("--loopback",), "--no-limit and --loopback go with --ways"),
+        for arguments, sentence in ((("--loopback",), "--no-limit, --loopback and --apart go with --ways"),
                                     (("--ways", "--sizes", "8"), "--sizes of --ways are from 16 bytes on"),
                                     (("--ways", "--loopback", "--no-limit"), "not allowed with")):
             done, _ = self.network(*arguments)
