@@ -11,6 +11,7 @@ import tempfile
 import time
 
 RUN_LIMIT_S = 900
+PAIR_LIMIT_S = 300
 # Some libraries have warnings to say, also on the standard output.
 FIGURES = re.compile(r"[0-9]+( -?[0-9.]+)+")
 NO_SUCH_COLLECTIVE = 69  # kNoSuchCollective of benchmarks/peers/loop.h
@@ -18,6 +19,15 @@ NO_SUCH_COLLECTIVE = 69  # kNoSuchCollective of benchmarks/peers/loop.h
 
 class NoSuchCollective(Exception):
     """The library has none."""
+
+
+class Ended(RuntimeError):
+    """A program failed; `last` is the last line of what it had to say."""
+
+    def __init__(self, status, complaint):
+        self.status = status
+        self.last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
+        super().__init__(f"ended with status {status}: {self.last}")
 
 
 @dataclasses.dataclass
@@ -58,9 +68,28 @@ def output_of(library, ranks, *arguments):
     if done.returncode == NO_SUCH_COLLECTIVE:
         raise NoSuchCollective
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise RuntimeError(f"ended with status {done.returncode}: {last}")
+        raise Ended(done.returncode, done.stderr)
     return [line.split() for line in done.stdout.splitlines() if FIGURES.fullmatch(line)], seconds
+
+
+def outputs_of_all(commands, environments=None):
+    """Runs the commands at once, each with more variables; returns what they print. Raises RuntimeError with one
+    sentence."""
+    started = [subprocess.Popen(command, env={**os.environ, **environment}, text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+               for command, environment in zip(commands, environments or [{}] * len(commands))]
+    try:
+        outputs = [process.communicate(timeout=PAIR_LIMIT_S) for process in started]
+    except subprocess.TimeoutExpired as late:
+        raise RuntimeError(f"did not finish within {PAIR_LIMIT_S} s") from late
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    for process, (_, complaint) in zip(started, outputs):
+        if process.returncode != 0:
+            raise Ended(process.returncode, complaint)
+    return [output for output, _ in outputs]
 
 
 def times_of(library, ranks, collective, seconds, sizes):

@@ -1,4 +1,4 @@
-"""Two hosts for a benchmark: network namespaces joined by a veth pair, each end of which sends at a rate at most."""
+"""Two hosts for a benchmark: network namespaces joined by a veth pair, each end of which may have a rate."""
 
 import contextlib
 import os
@@ -53,7 +53,8 @@ def wait_until_up(host):
 
 @contextlib.contextmanager
 def two_hosts(gbit_per_s, mtu):
-    """Yields the words before a command on each of them. Afterwards they are gone. Raises Unavailable."""
+    """Yields the words before a command on each of them; without a rate the machine is the limit. Afterwards they are
+    gone. Raises Unavailable."""
     for tool in ("ip", "tc"):
         if not shutil.which(tool):
             raise Unavailable(f"{tool} is not installed (Debian: iproute2)")
@@ -68,8 +69,9 @@ def two_hosts(gbit_per_s, mtu):
             configure("ip", "-n", host, "addr", "add", f"{address}/24", "dev", INTERFACE)
             configure("ip", "-n", host, "link", "set", "lo", "up")
             configure("ip", "-n", host, "link", "set", INTERFACE, "up")
-            configure("tc", "-n", host, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
-                      "rate", f"{gbit_per_s * 1e9:.0f}bit", "burst", str(burst_bytes(gbit_per_s)), "latency", "5ms")
+            if gbit_per_s is not None:
+                configure("tc", "-n", host, "qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate",
+                          f"{gbit_per_s * 1e9:.0f}bit", "burst", str(burst_bytes(gbit_per_s)), "latency", "5ms")
         for host in hosts:
             wait_until_up(host)
         yield [["ip", "netns", "exec", host] for host in hosts]

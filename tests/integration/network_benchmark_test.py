@@ -73,8 +73,6 @@ class Measuring(NetworkBenchmark):
             self.assertRegex(done.out, fr"(?m)^bare {name} +0\.0[0-9]+ +±[0-9]+% +[0-9.]+% of the limit$")
         for size in ("256 KiB", "1 MiB"):
             self.assertRegex(done.out, fr"(?m)^ +{size}( +0\.0[0-9]+ +±[0-9]+% +[0-9.]+% +[0-9.]+%){{2}}$")
-        for name in ("bandwidth", "all_reduce"):
-            self.assertRegex(done.out, fr"(?m)^{name} reaches 95% of the limit at [0-2] of 2 sizes$")
 
         with open(self.figures, encoding="utf-8") as file:
             figures = json.load(file)
@@ -87,6 +85,9 @@ class Measuring(NetworkBenchmark):
                 # What the token bucket has saved before a call goes faster.
                 self.assertLess(row["median"], 1.1 * limit, (program["name"], row))
                 self.assertEqual(len(row["rounds"]), 2)
+            if program["name"] in ("bandwidth", "all_reduce"):
+                reached = sum(row["median"] >= 0.95 * limit for row in program["bytes_per_s"])
+                self.assertIn(f"\n{program['name']} reaches 95% of the limit at {reached} of 2 sizes\n", done.out)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ declare -rA packages_for=(
   [build]="g++ cmake ninja-build ccache pkg-config libfmt-dev libspdlog-dev nlohmann-json3-dev libcli11-dev
            libssl-dev libexpat1-dev libhwloc-dev libhwy-dev libpmix-dev"
   [test]="catch2 python3 openmpi-bin libopenmpi-dev mpich
-         slurmctld slurmd slurm-client iproute2 libibverbs-dev"
+         slurmctld slurmd slurm-client iproute2 libibverbs-dev liburing-dev"
   [torch]="python3-venv python3-dev"
   [asan]=""
   [tsan]="util-linux"
