@@ -78,16 +78,20 @@ class WaitSet {
   void clear() {
     fds_.clear();
     longest_ms_ = INT_MAX;
+    is_over_ = false;
   }
   void add(int fd, short events);  // a repeated fd is added once
   // A timer: the sleep ends after `ms` at the latest.
   void wake_within(int ms) { longest_ms_ = std::min(longest_ms_, ms); }
+  // What would end the sleep has happened: there is none.
+  void wake_now() { is_over_ = true; }
   // Sleeps in poll(2) for at most `at_most_ms` (-1: as long as it takes). False when nothing but time has passed.
   bool sleep(int at_most_ms);
 
  private:
   std::vector<pollfd> fds_;
   int longest_ms_ = INT_MAX;
+  bool is_over_ = false;
 };
 
 enum class PutResult : uint8_t {

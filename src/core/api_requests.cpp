@@ -44,6 +44,20 @@ size_t first_done(std::span<tutti_request_t* const> requests, IsDone&& is_comple
   return static_cast<size_t>(found - requests.begin());
 }
 
+// Blocks until the first requests are complete, as far as they are of one communicator. How many those are; one that
+// cannot be waited for counts.
+size_t wait_for_first(std::span<tutti_request_t* const> requests) {
+  bool can_wait = requests[0] != nullptr && !is_parents(*requests[0]);
+  Communicator* communicator = can_wait ? requests[0]->communicator : nullptr;
+  if (communicator == nullptr) return 1;
+  auto end = std::find_if(requests.begin(), requests.end(), [&](const tutti_request_t* request) {
+    return request == nullptr || request->communicator != communicator;
+  });
+  auto alike = requests.first(static_cast<size_t>(end - requests.begin()));
+  communicator->wait(alike);
+  return alike.size();
+}
+
 // Blocks until one is complete; at least one is no null pointer.
 Result<size_t> wait_for_any(std::span<tutti_request_t* const> requests) {
   auto context = TUTTI_TRY(ProcessContext::shared());
@@ -139,6 +153,7 @@ tutti_status_t tutti_test(tutti_request_t** request, int* done) {
 
 tutti_status_t tutti_wait_all(size_t count, tutti_request_t** requests) {
   if (requests == nullptr && count > 0) return report(null_argument("tutti_wait_all", "requests"));
+  for (size_t i = 0; i < count;) i += wait_for_first({requests + i, count - i});
   tutti_status_t first = TUTTI_SUCCESS;
   for (size_t i = 0; i < count; ++i) {
     if (requests[i] == nullptr) continue;

@@ -162,16 +162,22 @@ Communicator::Turn Communicator::take_turn() {
   return Turn(*this, std::move(lock));
 }
 
-void Communicator::wait(tutti_request& request) {
-  auto is_done = [&] { return request.done.load(std::memory_order_acquire); };
-  bool is_told = false;  // the driver, which may sleep without knowing of the request
-  while (!is_done()) {
+void Communicator::wait(std::span<tutti_request* const> requests) {
+  auto is_done = [](const tutti_request* request) { return request->done.load(std::memory_order_acquire); };
+  bool is_told = false;  // the driver, which may sleep without knowing of the requests
+  for (auto next = requests.begin();;) {
+    next = std::find_if_not(next, requests.end(), is_done);
+    if (next == requests.end()) return;
     if (Driver driver(*this); driver) {
       Turn turn = take_turn();
-      return drive(request);
+      // Who gives the turn up with calls left wakes the engine.
+      do drive(**next);
+      while (++next != requests.end() && wanted_.load(std::memory_order_acquire) == 0);
+      continue;
     }
     if (!std::exchange(is_told, true)) progress_alone();
-    context_->completions.wait([&] { return is_done() || !is_driven_.load(std::memory_order_seq_cst); });
+    const tutti_request* awaited = *next;
+    context_->completions.wait([&] { return is_done(awaited) || !is_driven_.load(std::memory_order_seq_cst); });
   }
 }
 

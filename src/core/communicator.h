@@ -90,8 +90,12 @@ class Communicator {
   GpuCalls* gpu_calls() { return gpu_calls_.get(); }
   // Lets the engine, or a thread that waits already, make progress on what was started. Any thread.
   void progress_alone();
-  // Blocks until `request` is done. Several threads may wait, each for a request of its own.
-  void wait(tutti_request& request);
+  // Blocks until all of these are done. Several threads may wait, each for requests of its own.
+  void wait(std::span<tutti_request* const> requests);
+  void wait(tutti_request& request) {
+    tutti_request* one = &request;
+    wait({&one, 1});
+  }
   // Advances calls a little; whether `request` is done.
   bool test(tutti_request& request);
 

@@ -34,6 +34,7 @@ Engine::~Engine() {
 }
 
 void Engine::ring() {
+  if (rung_.exchange(true, std::memory_order_seq_cst)) return;
   uint64_t one = 1;
   [[maybe_unused]] ssize_t written = ::write(wake_.get(), &one, sizeof one);  // full: it is awake anyway
 }
@@ -120,7 +121,8 @@ void Engine::sleep() {
   }
   if (!moved) waits_.sleep(round_.empty() ? -1 : kSleepMs);
   uint64_t rings;
-  while (::read(wake_.get(), &rings, sizeof rings) > 0) continue;
+  (void)!::read(wake_.get(), &rings, sizeof rings);  // takes all of them
+  rung_.store(false, std::memory_order_seq_cst);     // only now: what the ringers mean is looked at in the next round
   armed_.clear();
   turns_.clear();
   for (Communicator* communicator : round_) communicator->after_turn();

@@ -2,6 +2,7 @@
 // call and sleeps while there is nothing to do.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,7 @@ class Engine {
   void end_round();
 
   Fd wake_;                             // eventfd: something was added or the engine ends
+  std::atomic<bool> rung_{false};       // since the last sleep: once is enough
   std::mutex mutex_;                    // guards what follows
   std::condition_variable idle_;        // between two rounds
   std::vector<Communicator*> active_;

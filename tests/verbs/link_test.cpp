@@ -244,6 +244,63 @@ TEST_CASE("a device that takes nothing inline works as well") {
   check_used_well(fake);
 }
 
+TEST_CASE("a sleep costs two calls, however many lanes there are, and none if there is no reason for it") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  Link& link = job.link(1, 0);
+  uint64_t turn = 0, completed = 0;
+  auto send = [&] { check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{++turn}})); };
+  auto sleep = [&](bool comes_before) {
+    WaitSet waits;
+    if (comes_before) send();
+    link.arm(waits);
+    if (!comes_before) send();
+    CHECK(waits.sleep(static_cast<int>(kPatienceMs)));
+    link.disarm();
+    check_ok(link.poll(&completed));
+    CHECK(counter_of(job.window(1).line(0)) == turn);
+  };
+  for (int i = 0; i < 3; ++i) sleep(false);
+  uint64_t before = fake.counts().event_calls;
+  for (int i = 0; i < 20; ++i) sleep(false);
+  CHECK(fake.counts().event_calls - before <= 40);
+  before = fake.counts().event_calls;
+  for (int i = 0; i < 20; ++i) sleep(true);
+  CHECK(fake.counts().event_calls == before);
+  check_used_well(fake);
+}
+
+TEST_CASE("an event of what was taken before ends one sleep at most") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  Link& link = job.link(1, 0);
+  uint64_t completed = 0;
+  auto sleeps = [&](int at_most_ms) {
+    WaitSet waits;
+    link.arm(waits);
+    bool woken = waits.sleep(at_most_ms);
+    link.disarm();
+    check_ok(link.poll(&completed));
+    return !woken;
+  };
+  while (!sleeps(0)) continue;
+  for (uint64_t turn = 1; turn <= 5; ++turn) {
+    // Asked for, and taken without a sleep.
+    WaitSet waits;
+    link.arm(waits);
+    check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{turn}}));
+    check_ok(link.poll(&completed));
+    link.disarm();
+    CHECK(counter_of(job.window(1).line(0)) == turn);
+    bool first = sleeps(0);
+    CHECK((first || sleeps(0)));
+    CHECK(sleeps(0));
+  }
+  check_used_well(fake);
+}
+
 TEST_CASE("options reach the queue pair") {
   Fake fake;
   Job job(verbs_with({.gid_index = 0, .mtu_bytes = 1024, .service_level = 3, .traffic_class = 104, .pkey_index = 2,

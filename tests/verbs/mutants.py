@@ -58,6 +58,9 @@ MUTANTS = [
      "lane.state() == VerbsLane::State::kTold && (lane.peer_received = lane.peer_received.value_or(0))"),
     ("an event that was taken is not asked for again", "queue_pair.cpp", "is_asked_ = !take_event() && !has_taken_;",
      "take_event();"),
+    ("an event that comes late ends every sleep", "queue_pair.cpp", "(has_taken_ || in_vain)", "has_taken_"),
+    ("every sleep looks for late events", "queue_pair.cpp", "(has_taken_ || in_vain)", "true"),
+    ("what had completed wakes nobody", "link.cpp", "  waits.wake_now();\n  return true;", "  return true;"),
     ("memory that is held makes room for other", "exports.cpp",
      "each->first == kFirst || other.holders > 0 ||", "each->first == kFirst ||"),
 ]

@@ -14,6 +14,7 @@ void WaitSet::add(int fd, short events) {
 }
 
 bool WaitSet::sleep(int at_most_ms) {
+  if (is_over_) return true;
   int longest_ms = at_most_ms < 0 ? longest_ms_ : std::min(at_most_ms, longest_ms_);
   return ::poll(fds_.data(), fds_.size(), longest_ms == INT_MAX ? -1 : longest_ms) != 0;
 }

@@ -162,7 +162,8 @@ Status VerbsLink::poll(uint64_t* puts_completed) {
     if (status.ok() && lane->is_in_use()) status = lane->sender().advance();
   }
   *puts_completed = completed_ = std::max(completed_, puts_completed_now());
-  if (moved) look_aside_ = false;  // this is what has ended the sleep; what else has, ends the next one too
+  // This is what has ended the sleep, or come before it; what else has, ends the next one too.
+  if (moved) armed_ = look_aside_ = slept_in_vain_ = false;
   if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || lost_all_ || side_->has_unsent())) {
     status = look_for_the_end(moved);
   }
@@ -252,27 +253,36 @@ void VerbsLink::arm(WaitSet& waits) {
     if (connector_) connector_->watch(waits);
     return;
   }
+  if (takes_before_sleep(waits)) return;  // which costs no system call
   waits.add(side_->fd(), static_cast<short>(side_->has_unsent() ? POLLIN | POLLOUT : POLLIN));
   armed_ = true;
-  Status armed;
   visit_live([&](VerbsLane& lane) {
-    auto fd = lane.queue().arm();
+    auto fd = lane.queue().arm(slept_in_vain_);
     if (fd.ok()) waits.add(*fd, POLLIN);
-    else armed = fd.status();
+    else ended_ = fd.status();
   });
-  // What had completed before wakes nobody: it is taken now, and the sleep is over before it begins.
-  auto completed = armed.ok() ? take_completions() : Result<bool>(armed);
-  if (!completed.ok()) ended_ = completed.status();
-  if (!completed.ok() || *completed) bell_->bell().ring_if_asleep();
+  slept_in_vain_ = false;
+  // What had completed before the queues were asked wakes nobody.
+  if (ended_.ok()) takes_before_sleep(waits);
+  else waits.wake_now();
   if (lost_all_) waits.wake_within(lost_all_->left_ms());
+}
+
+bool VerbsLink::takes_before_sleep(WaitSet& waits) {
+  auto completed = take_completions();
+  if (!completed.ok()) ended_ = completed.status();
+  bool is_over = !completed.ok() || *completed;
+  if (!is_over) return false;
+  armed_ = slept_in_vain_ = false;
+  waits.wake_now();
+  return true;
 }
 
 void VerbsLink::disarm() {
   if (bell_ != nullptr) bell_->disarm();
   if (!armed_) return;
   armed_ = false;
-  look_aside_ = true;
-  visit_live([](VerbsLane& lane) { lane.queue().disarm(); });
+  look_aside_ = slept_in_vain_ = true;
 }
 
 void VerbsLink::abort() noexcept {

@@ -100,6 +100,8 @@ class VerbsLink final : public Link {
   void visit_live(Visit&& visit);
   // Takes what has completed; true if anything has.
   Result<bool> take_completions();
+  // Before a sleep, for which there is no reason if anything has completed.
+  bool takes_before_sleep(WaitSet& waits);
   void lose(VerbsLane& lane);
   Status take_lost(const SideLost& lost);
   // Goes on with lanes that fail: true if anything has moved.
@@ -145,6 +147,7 @@ class VerbsLink final : public Link {
   uint32_t polls_ = 0;
   bool armed_ = false;
   bool look_aside_ = false;                    // in the next poll()
+  bool slept_in_vain_ = false;                 // nothing was taken since
   const VerbsLane* last_lost_ = nullptr;
   std::optional<Deadline> lost_all_;           // no lane is left; why is told then, if the peer's end is not the cause
   Status ended_;                               // an error that poll() has not told yet

@@ -151,9 +151,9 @@ Result<size_t> QueuePair::take(std::span<ibv_wc> completions) {
 }
 
 // The event of a completion that was taken has come, or is about to: the queue is asked anew either way.
-Result<int> QueuePair::arm() {
-  if (is_asked_ && (has_taken_ || has_slept_)) is_asked_ = !take_event() && !has_taken_;
-  has_slept_ = has_taken_ = false;
+Result<int> QueuePair::arm(bool in_vain) {
+  if (is_asked_ && (has_taken_ || in_vain)) is_asked_ = !take_event() && !has_taken_;
+  has_taken_ = false;
   if (!is_asked_) {
     int failure = ibv_req_notify_cq(queue_, 0);
     if (failure != 0) return system_error(failure, "cannot ask for completion events");

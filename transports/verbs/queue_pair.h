@@ -43,10 +43,9 @@ class QueuePair {
   Result<size_t> take(std::span<ibv_wc> completions);
 
   // The next completion makes this readable. What has completed before does not: look once more afterwards. Only after
-  // something was taken it costs system calls: two.
-  Result<int> arm();
-  // The sleep is over. What arm() has asked for stays asked for.
-  void disarm() { has_slept_ = true; }
+  // something was taken it costs system calls: two. `in_vain`: since the last time there was a sleep that may have been
+  // ended by an event of what had been taken before it.
+  Result<int> arm(bool in_vain);
 
  private:
   explicit QueuePair(const VerbsDevice& device) : device_(device) {}
@@ -64,7 +63,6 @@ class QueuePair {
   uint32_t first_packet_ = 0;
   bool is_asked_ = false;   // for an event, which has not been taken
   bool has_taken_ = false;  // completions since then, of which the first makes that event
-  bool has_slept_ = false;  // since events were looked for: one that came late would end every sleep
 };
 
 }  // namespace tutti

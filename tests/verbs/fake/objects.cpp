@@ -127,6 +127,10 @@ int ibv_destroy_cq(ibv_cq* queue) {
 }
 // The numbers of events that were taken and acknowledged are kept in fields that nobody else uses.
 int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** context) {
+  {
+    std::lock_guard lock(fabric().mutex());
+    ++fabric().counted.event_calls;
+  }
   uint64_t one = 0;
   if (::read(channel->fd, &one, sizeof one) != sizeof one) return -1;
   std::lock_guard lock(fabric().mutex());
