@@ -122,7 +122,7 @@ void Engine::sleep() {
   if (!moved) waits_.sleep(round_.empty() ? -1 : kSleepMs);
   uint64_t rings;
   (void)!::read(wake_.get(), &rings, sizeof rings);  // takes all of them
-  rung_.store(false, std::memory_order_seq_cst);     // only now: what the ringers mean is looked at in the next round
+  rung_.exchange(false, std::memory_order_seq_cst);  // only now: what the ringers mean is looked at in the next round
   armed_.clear();
   turns_.clear();
   for (Communicator* communicator : round_) communicator->after_turn();
