@@ -13,7 +13,7 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 
 // Payloads from so many bytes on do not come back to lines that the receiver's core still has; smaller ones stay in the
 // first-level caches, where few places are best.
-inline constexpr uint64_t kLeastSpreadBytes = 16 * 1024;
+inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
