@@ -11,6 +11,7 @@
 #include "plan/resolve.h"
 #include "plan/validate.h"
 #include "planner/planner.h"
+#include "topology/topology.h"
 
 namespace tutti {
 namespace {
@@ -19,26 +20,10 @@ constexpr int kRanksPerHost = 8;
 constexpr int kRounds = 3;
 
 Topology cluster(int hosts) {
-  Topology topology;
-  for (int h = 0; h < hosts; ++h) {
-    TopologyHost host;
-    host.inventory.hostname = fmt::format("host{}", h);
-    host.inventory.identity.boot_id = host.inventory.hostname;
-    host.inventory.cpu.logical_cpus = 64;
-    host.network_latency_ns = {20'000, Origin::kDefault};
-    host.network_bytes_per_s = {12'500'000'000, Origin::kDefault};
-    for (int r = 0; r < kRanksPerHost; ++r) {
-      TopologyRank rank;
-      rank.host = h;
-      rank.local_rank = r;
-      rank.pid = r + 1;
-      rank.identity = host.inventory.identity;
-      host.ranks.push_back(topology.nranks());
-      topology.ranks.push_back(rank);
-    }
-    topology.hosts.push_back(std::move(host));
-  }
-  return topology;
+  Inventory host;
+  host.hostname = host.identity.boot_id = "host";
+  host.cpu.logical_cpus = 64;
+  return placed(host, {.nranks = hosts * kRanksPerHost, .hosts = hosts});
 }
 
 template <class Body>
