@@ -120,6 +120,8 @@ class GpuCalls {
   bool have_ended() const;
   void settle();
   void drop_launched();
+  void drop_launched(uint32_t decided);
+  std::optional<Pending> next_decided();
   void carry_out_decided();
   Status carry_out(const Pending& pending);
   Status run_part(const Pending& pending);

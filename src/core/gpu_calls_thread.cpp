@@ -163,37 +163,43 @@ void GpuCalls::settle() {
 
 // Where another rank's launch has done all parts of a call, there is nothing left to do for it.
 void GpuCalls::drop_launched() {
-  if (programs_) return;
   std::lock_guard lock(pending_mutex_);
-  while (!pending_.empty()) {
-    uint32_t number = pending_.front().number;
-    if (comes_before(board_.head().decided.load(std::memory_order_acquire), number)) return;
-    if (board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kStaged) return;
+  drop_launched(board_.head().decided.load(std::memory_order_acquire));
+}
+
+// With pending_mutex_: of the calls up to `decided`.
+void GpuCalls::drop_launched(uint32_t decided) {
+  if (programs_) return;
+  while (!pending_.empty() && !comes_before(decided, pending_.front().number)) {
+    if (board_.verdict(pending_.front().number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kStaged) return;
     pending_.pop_front();
     settle();
   }
 }
 
+// The next call that is decided and that this rank has to do something for. It stays in the list until that is on its
+// way. What is decided is read once: a call that is decided after that is not to be taken for one that drop_launched()
+// has left.
+std::optional<GpuCalls::Pending> GpuCalls::next_decided() {
+  std::lock_guard lock(pending_mutex_);
+  uint32_t decided = board_.head().decided.load(std::memory_order_acquire);
+  drop_launched(decided);
+  if (pending_.empty() || comes_before(decided, pending_.front().number)) return {};
+  return pending_.front();
+}
+
 // Puts on the own stream what is decided, call by call.
 void GpuCalls::carry_out_decided() {
   std::lock_guard own_stream_lock(own_stream_mutex_);
-  for (;;) {
-    drop_launched();
-    Pending next;
-    {
-      std::lock_guard lock(pending_mutex_);
-      if (pending_.empty()) return;
-      if (comes_before(board_.head().decided.load(std::memory_order_acquire), pending_.front().number)) return;
-      next = pending_.front();  // and it stays there until it is on its way
-    }
+  while (auto next = next_decided()) {
     Status carried = communicator_.status();
     if (carried.ok()) {
-      carried = guarded([&] { return carry_out(next); });
+      carried = guarded([&] { return carry_out(*next); });
       if (!carried.ok()) communicator_.break_down(carried);
     }
     std::lock_guard lock(pending_mutex_);
     pending_.pop_front();
-    if (!carried.ok() && next.gate != nullptr) lost_gates_.push_back(next.gate);
+    if (!carried.ok() && next->gate != nullptr) lost_gates_.push_back(next->gate);
     settle();
   }
 }
