@@ -66,10 +66,10 @@ TEST_CASE("every number is accepted on its bounds and refused beyond them") {
             (inside == range.least && !range.least_word.empty() ? range.least_word : std::to_string(inside)));
     }
     const Config before = config;
-    for (int64_t outside : {range.least - 1, range.most + 1}) {
-      auto sentence = error_of(config.set(range.name, std::to_string(outside)));
+    for (const auto& outside : {std::to_string(range.least - 1), std::to_string(uint64_t(range.most) + 1)}) {
+      auto sentence = error_of(config.set(range.name, outside));
       CHECK_THAT(sentence, Contains(variable_name(range.name)) && Contains(std::to_string(range.least)) &&
-                               Contains(std::to_string(range.most)) && Contains("'" + std::to_string(outside) + "'"));
+                               Contains(std::to_string(range.most)) && Contains("'" + outside + "'"));
     }
     CHECK(config == before);
   }

@@ -1,4 +1,4 @@
-// Keys and names, against RFC 5869 and against OpenSSL's own key derivation and digest.
+// Keys, against RFC 5869 and OpenSSL's own key derivation.
 #include "bootstrap/crypto.h"
 
 #include <openssl/core_names.h>
@@ -45,16 +45,6 @@ TEST_CASE("keys of secrets and purposes of any length are OpenSSL's") {
       std::string purpose(letters, 'p');
       CHECK(derive(secret, purpose) == openssl_hkdf(secret, purpose));
     }
-  }
-}
-
-TEST_CASE("a name is the beginning of SHA-256") {
-  for (std::string_view text : {"", "abc", "a name of more bytes than one block of the digest has: those are 64"}) {
-    Secret digest;
-    unsigned int size = 0;
-    REQUIRE(EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(digest.data()), &size, EVP_sha256(),
-                       nullptr) == 1);
-    CHECK(hash64(text) == Reader(digest).u64());
   }
 }
 

@@ -35,7 +35,7 @@ LIBRARIES = {
     re.compile(r"hwloc"): {"discovery"},
     re.compile(r"expat"): {"topology"},
     re.compile(r"infiniband/"): {"discovery", "transports/verbs"},
-    re.compile(r"openssl/"): {"bootstrap", "transports/common"},
+    re.compile(r"openssl/"): {"base", "bootstrap", "transports/common"},
     re.compile(r"hwy/"): {"kernels"},
 }
 SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inl"}

@@ -54,7 +54,7 @@ class Flow {
       if (there != turn) continue;
       if (missing != 0) return fmt::format("message {} is there before {}", turn, missing);
       const auto& content = content_[turn - 1];
-      if (std::memcmp(job_.window(to_).at(place_of(turn)), content.data(), content.size()) != 0) {
+      if (!std::ranges::equal(content, std::span(job_.window(to_).at(place_of(turn)), content.size()))) {
         return fmt::format("message {} of {} bytes has other content", turn, content.size());
       }
       // Whoever wrote there once more would be seen.

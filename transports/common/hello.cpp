@@ -1,13 +1,12 @@
 #include "transports/common/hello.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/sha256.h"
 #include "transports/common/bytes.h"
 
 namespace tutti {
@@ -94,13 +93,7 @@ Proof prove(const Token& token, bool by_initiator, const HelloBytes& initiator, 
       .put(static_cast<uint8_t>(by_initiator))
       .put(std::span<const std::byte>(initiator))
       .put(std::span<const std::byte>(responder));
-  Proof proof{};
-  unsigned int size = 0;
-  auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
-                    reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-                    reinterpret_cast<unsigned char*>(proof.data()), &size);
-  TUTTI_CHECK(made != nullptr && size == proof.size());
-  return proof;
+  return hmac_sha256(token, message);
 }
 
 bool equal(const Proof& a, const Proof& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }

@@ -67,6 +67,13 @@ Status FrameSender::control(const Frame& frame) {
   return flush_all();
 }
 
+void FrameSender::leave() {
+  bool inside_a_frame = count_ > 0 && at(0).sent > 0;
+  if (inside_a_frame && kept_puts_ > 0) return;
+  control_.push_back({.header = encode({.kind = Frame::Kind::kLeave, .line = {}}), .payload = {}});
+  (void)(kept_puts_ > 0 ? flush_control() : flush_all());
+}
+
 Status FrameSender::flush() {
   bool have_waited = std::exchange(have_waited_, true);
   return is_behind() || have_waited ? flush_all() : Status();

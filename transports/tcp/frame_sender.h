@@ -26,6 +26,9 @@ class FrameSender {
   Result<PutResult> signal_soon(const Frame& frame);
   // Is always taken; overtakes kept puts, but never splits one.
   Status control(const Frame& frame);
+  // Says goodbye, as far as it can go at once. Payloads of puts that have not left stay behind: their memory may be
+  // gone.
+  void leave();
   // Sends kept frames as far as the kernel takes them; signals that may wait for the first time not.
   Status flush();
 

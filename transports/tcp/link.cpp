@@ -17,7 +17,7 @@ constexpr int kDrainReads = 64;
 
 TcpLink::~TcpLink() {
   if (!socket_) return;
-  if (state_.ok()) (void)sender_.control({.kind = Frame::Kind::kLeave, .line = {}});
+  if (state_.ok()) sender_.leave();
   ::shutdown(socket_.get(), SHUT_WR);
   // Closing with unread bytes would reset the connection and take away from the peer what it has not read yet.
   std::array<std::byte, 4096> scrap;
