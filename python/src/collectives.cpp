@@ -153,7 +153,7 @@ TuttiBackend::WorkPtr TuttiBackend::reduce_scatter_tensor_coalesced(Tensors& out
                                                                     const c10d::ReduceScatterOptions& options) {
   constexpr const char* kName = "reduce_scatter_tensor_coalesced";
   check_pairs(outputs, inputs, kName);
-  Launch launch(*this, {OpType::REDUCE_SCATTER_TENSOR_COALESCED, kName, "tutti:reduce_scatter"}, inputs,
+  Launch launch(*this, {OpType::COALESCED, kName, "tutti:reduce_scatter"}, inputs,
                 options.timeout, options.asyncOp);
   for (size_t i = 0; i < inputs.size(); ++i) {
     add_reduce_scatter(launch, outputs[i], inputs[i], options.reduceOp, size_, kName);

@@ -88,13 +88,15 @@ Elements elements_of(ScalarType type) {
 Reduction reduction_of(const ReduceOp& op, ScalarType type) {
   Reduction reduction{.op = operation_of(op.op_), .elements = elements_of(type), .carried_as = type};
   if (op.op_ == ReduceOp::PREMUL_SUM) {
-    reduction.factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+    reduction.factor = dynamic_cast<const PreMulSum*>(op.supplement_.get());
     TORCH_CHECK(reduction.factor != nullptr, "tutti: PREMUL_SUM without a factor");
   }
   if (type == ScalarType::Bool) {
     reduction.op = operation_of_bools(op.op_);
     return reduction;
   }
+  TORCH_CHECK(op.op_ != ReduceOp::PREMUL_SUM || !c10::isIntegralType(type, false), "tutti: PREMUL_SUM is not of ", type,
+              ": the factor would become an integer; multiply the tensor, and take SUM");
   if (is_bitwise(op.op_)) {
     TORCH_CHECK(c10::isIntegralType(type, false), "tutti: ", name_of(op.op_), " is of integers, not of ", type);
   }

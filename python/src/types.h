@@ -15,12 +15,15 @@ struct Elements {
 };
 Elements elements_of(at::ScalarType type);
 
+// torch up to 2.12 has this name alone, later ones PreMulSumSupplement too.
+using PreMulSum = c10d::NCCLPreMulSumSupplement;
+
 // How a reduction of tensors is made.
 struct Reduction {
   tutti_op_t op = TUTTI_SUM;
   Elements elements;
   at::ScalarType carried_as;                                // the type that travels, not always the tensor's
-  const c10d::PreMulSumSupplement* factor = nullptr;        // of PREMUL_SUM
+  const PreMulSum* factor = nullptr;                        // of PREMUL_SUM
 };
 // Throws where there is no such reduction, with the reason.
 Reduction reduction_of(const c10d::ReduceOp& op, at::ScalarType type);

@@ -4,6 +4,7 @@ Importing this package loads nothing: the library comes with the first process g
 """
 
 import atexit
+import sys
 import warnings
 from datetime import timedelta
 from functools import cache
@@ -50,14 +51,18 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
 
 
 def _autoload():
-    """What `import torch` calls in the end. Whatever is wrong, torch itself has to work."""
+    """What `import torch` calls in the end. Whatever is wrong, torch itself has to work: this never raises."""
     try:
         import torch.distributed
 
         if torch.distributed.is_available():
             register()
     except Exception as problem:
-        warnings.warn(f"tutti could not register itself with torch.distributed: {problem}", stacklevel=2)
+        said = f"tutti could not register itself with torch.distributed: {problem}"
+        try:
+            warnings.warn(said, stacklevel=2)
+        except Warning:  # where warnings are errors
+            print(said, file=sys.stderr)
 
 
 @cache

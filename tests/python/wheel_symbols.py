@@ -1,7 +1,7 @@
 """A wheel's libraries clash with nobody's: fmt, spdlog, Highway and expat are inside of them and hidden.
 
-Usage: wheel_symbols.py WHEEL. Nothing of these is exported, asked for, or a library that is needed. What else is needed
-is in the wheel, or every system has it.
+Usage: wheel_symbols.py WHEEL [PATH...]. It has libraries or programs whose paths begin so. Nothing of fmt and so on is
+exported, asked for, or a library that is needed. What else is needed is in the wheel, or every system has it.
 """
 
 import pathlib
@@ -42,10 +42,15 @@ def main():
             wheel.extractall(folder)
         binaries = [path for path in sorted(pathlib.Path(folder).rglob("*")) if path.is_file() and is_elf(path)]
         carried = {path.name for path in binaries}
+        found = [str(path.relative_to(folder)) for path in binaries]
         faults = [f"{path.name} {fault}" for path in binaries for fault in faults_of(path, carried)]
     print("\n".join(faults[:20]))
-    print(f"{len(binaries)} libraries and programs ({', '.join(path.name for path in binaries)}), {len(faults)} faults")
-    return 1 if faults or not any(path.name == "libtutti.so.0" for path in binaries) else 0
+    print(f"{len(binaries)} libraries and programs ({', '.join(found)}), {len(faults)} faults")
+    wanted = ["tutti/libtutti.so.0", *sys.argv[2:]]
+    missing = [name for name in wanted if not any(path.startswith(name) for path in found)]
+    if missing:
+        print(f"the wheel lacks {', '.join(missing)}")
+    return 1 if faults or missing else 0
 
 
 if __name__ == "__main__":

@@ -156,6 +156,9 @@ def refusals(rank, size):
     for tensor, op, text in (
         (torch.ones(3), ReduceOp.BAND, "BAND is of integers"),
         (torch.ones(3, dtype=torch.complex64), ReduceOp.MAX, "support"),
+        *((torch.full((3,), 4).to(dtype), dist._make_nccl_premul_sum(0.5), "the factor would become an integer")
+          for dtype in INTS),
+        (torch.ones(3, dtype=torch.bool), dist._make_nccl_premul_sum(0.5), "not defined; convert the tensor"),
         (torch.ones(3).to(torch.float8_e4m3fnuz), ReduceOp.SUM, "convert the tensor"),
     ):
         with pytest.raises((RuntimeError, ValueError), match=text):

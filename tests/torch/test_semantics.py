@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from datetime import timedelta
 
 import pytest
@@ -135,6 +136,17 @@ def split_off(rank, size):
     dist.barrier()
     assert backend._get_sequence_number_for_group() == before + 1
 
+    for name in ("first", "second"):  # the same ranks, in another order than the group's
+        half = dist.group.WORLD.split_group([2, 0], timeout=timedelta(seconds=20), group_name=name)
+        assert (half is None) == (rank == 1)
+        if half is None:
+            continue
+        assert half.size() == 2 and half._get_backend(torch.device("cpu")).name() == "tutti"
+        tensor = torch.full((4,), float(rank))
+        half.allreduce([tensor]).wait()
+        assert tensor.eq(2).all()
+    dist.barrier()
+
 
 def test_subgroups_and_sequence_numbers():
     run(split_off, 3)
@@ -258,21 +270,51 @@ def monitored(rank, size):
     import tutti_torch
 
     tutti_torch.monitored_barrier()
-    if rank == 1:
-        time.sleep(1)
-    elif rank == 0:
-        assert "Ranks 1 failed" not in sentence_of(
-            lambda: tutti_torch.monitored_barrier(timeout=0.3, wait_all_ranks=True))
-    else:
-        assert "successfully reached" in sentence_of(lambda: tutti_torch.monitored_barrier(timeout=0.6))
+    if rank == 0:
+        said = sentence_of(lambda: tutti_torch.monitored_barrier(timeout=2))
+        assert "Rank 1 failed to pass monitoredBarrier in 2000 ms" in said, said
+    elif rank == 2:  # which has waited long enough before rank 0 knows
+        said = sentence_of(lambda: tutti_torch.monitored_barrier(timeout=1.5))
+        assert "successfully reached" in said and "Rank 1 failed" in said, said
     # Nobody was hurt.
     tensor = torch.ones(3)
     dist.all_reduce(tensor)
     assert tensor.eq(size).all()
 
 
-def test_a_monitored_barrier_that_fails_leaves_the_group_alone():
+def test_a_monitored_barrier_that_fails_names_who_is_late_and_leaves_the_group_alone():
     run(monitored, 3)
+
+
+def all_late_but_two(rank, size):
+    import tutti_torch
+
+    dist.barrier()
+    if rank == 0:
+        said = sentence_of(lambda: tutti_torch.monitored_barrier(timeout=0.5, wait_all_ranks=True))
+        assert "Ranks 1, 3 failed" in said, said
+    elif rank == 2:
+        said = sentence_of(lambda: tutti_torch.monitored_barrier(timeout=5))
+        assert "Ranks 1, 3 failed" in said, said
+    dist.barrier()
+
+
+def test_a_monitored_barrier_names_all_that_are_late():
+    run(all_late_but_two, 4)
+
+
+def without_rank_0(rank, size):
+    import tutti_torch
+
+    dist.barrier()
+    if rank != 0:
+        said = sentence_of(lambda: tutti_torch.monitored_barrier(timeout=0.3))
+        assert "rank 0 did not come in time" in said, said
+    dist.barrier()
+
+
+def test_a_monitored_barrier_that_rank_0_does_not_reach_says_so():
+    run(without_rank_0, 3)
 
 
 def profiled(rank, size):
@@ -299,9 +341,13 @@ def test_another_torch_is_refused_with_one_sentence(monkeypatch):
         tutti_torch._load()
 
 
-def test_autoload_loads_no_library_and_never_raises(monkeypatch):
+def test_autoload_loads_no_library_and_never_raises(monkeypatch, capsys):
     import tutti_torch
 
     monkeypatch.setattr(tutti_torch, "register", lambda: 1 / 0)
     with pytest.warns(UserWarning, match="could not register"):
         tutti_torch._autoload()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tutti_torch._autoload()
+    assert "could not register itself with torch.distributed: division by zero" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The deep parts of the tests, one function each. They use the functions of tools/dev.
-readonly deep_parts=(asan tsan clang fuzz aarch64 install wheel rdma)
+readonly deep_parts=(asan tsan clang fuzz aarch64 install wheel torch rdma)
 
 deep_asan() {
   build_preset asan
@@ -45,11 +45,11 @@ deep_wheel() {
   rm -rf "$folder"
   python3 -m venv "$folder/venv"
   say "build the wheel"
-  "$python" -m pip install --quiet scikit-build-core numpy auditwheel >&2
+  "$python" -m pip install --quiet "$torch_wanted" scikit-build-core numpy auditwheel >&2
   "$python" -m pip wheel --quiet --no-build-isolation --no-deps ./python --wheel-dir "$folder" \
     -C cmake.define.TUTTI_EMBED_DEPENDENCIES=ON -C build-dir=../build/wheel-build >&2  # not where others configured it
   say "look at it, and run ranks on it"
-  "$python" tests/python/wheel_symbols.py "$folder"/tutti-*.whl
+  "$python" tests/python/wheel_symbols.py "$folder"/tutti-*.whl tutti/tutti tutti_torch/_C
   "$python" -m auditwheel show "$folder"/tutti-*.whl
   "$python" -m pip install --quiet --no-index --no-deps "$folder"/tutti-*.whl >&2
   (cd "$folder" && venv/bin/tutti run -n 3 --no-prefix -- "$python" -c '
@@ -57,6 +57,23 @@ import numpy, tutti
 comm = tutti.init()
 sums = comm.all_reduce(numpy.full(100_000, comm.rank))
 assert (sums == 3).all(), sums')
+  (cd "$folder" && venv/bin/torchrun --standalone --nproc-per-node 3 --no-python "$python" -c '
+import torch, torch.distributed as dist
+dist.init_process_group("tutti")
+sums = torch.full((100_000,), dist.get_rank())
+dist.all_reduce(sums)
+assert sums.eq(3).all(), sums
+dist.destroy_process_group()')
+}
+
+# PyTorch, LightGBM and numpy on tutti, and what NCCL's own header says, in a quarter of an hour: of PyTorch's suite,
+# which takes as long in all its forms, another one each time.
+deep_torch() {
+  local forms=(gloo_2 mpi_3 gloo_4 mpi_2 gloo_3 mpi_4)
+  local turn=$(($(date -u +%s) / 86400 / ${#deep_parts[@]}))  # .ci/run makes each part once in so many days
+  prepare_torch
+  test_preset dev -L 'torch|python' -LE suite
+  test_preset dev -R "^(torch_suite_${forms[turn % ${#forms[@]}]}|nccl_layout|nccl_exports)\$"
 }
 
 # On real RDMA, in a guest whose kernel is built once and kept outside the tree.
