@@ -263,7 +263,7 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 /* Makes ordinary memory, of malloc or an anonymous mmap, reachable like tutti_mem_alloc()'s: calls on any part of it,
  * on any communicator, then save the same copies. It keeps its address and what it holds: the whole pages in it move
  * onto shared memory in place, and of a first or last page that is not whole the call copies its part. Other ranks need
- * not do it. Until tutti_comm_deregister()
+ * not do it. Memory of a device stays as it is: nothing of this is about it. Until tutti_comm_deregister()
  *   - it must not be freed, unmapped or mapped anew. Calls look for it in one place of a buffer: those that notice take
  *     it as ordinary memory, with a warning; where they do not (memory that was freed in part, inputs that happen to be
  *     equal) results are wrong;

@@ -23,6 +23,8 @@ std::mutex peers_mutex;
 std::set<std::pair<CUcontext, CUcontext>> peers;  // guarded by it
 std::atomic<bool> gives_peer_access{true};
 
+std::atomic<bool> gives_native_atomics{false};
+
 std::atomic<int> device_that_holds{-1};
 
 struct Failure {
@@ -87,6 +89,11 @@ CUresult injected(const char* call) {
   return static_cast<CUresult>(device_error.load());
 }
 
+void counted(const char* call) {
+  std::lock_guard lock(failure_mutex);
+  ++calls_made[call];
+}
+
 void fail_device(CUresult error) { device_error = error; }
 
 bool has_device_failed() { return device_error != CUDA_SUCCESS; }
@@ -123,6 +130,16 @@ FOR_TESTS void fake_cuda_break_device(CUresult result) { fail_device(result); }
 FOR_TESTS void fake_cuda_hold_kernels(int device) { device_that_holds = device; }
 // Whether devices reach each other's memory.
 FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give != 0; }
+
+// Whether devices are joined by what takes atomic operations.
+FOR_TESTS void fake_cuda_give_native_atomics(int give) { gives_native_atomics = give != 0; }
+// How many calls the program has made, of all kinds.
+FOR_TESTS int fake_cuda_all_calls() {
+  std::lock_guard lock(failure_mutex);
+  int all = 0;
+  for (const auto& [call, made] : calls_made) all += made;
+  return all;
+}
 
 // ---- The driver, devices and contexts
 
@@ -173,6 +190,12 @@ CALL cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   *value = 3;
   return CUDA_SUCCESS;
 }
+CALL cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
+  BEGIN(cuDeviceGetP2PAttribute);
+  if (attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED || from == to) return CUDA_ERROR_INVALID_VALUE;
+  *value = gives_native_atomics ? 1 : 0;
+  return CUDA_SUCCESS;
+}
 CALL cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   BEGIN(cuDevicePrimaryCtxRetain);
   *context = &primary(device);
@@ -203,6 +226,7 @@ CALL cuCtxPushCurrent_v2(CUcontext context) {
   return CUDA_SUCCESS;
 }
 CALL cuCtxPopCurrent_v2(CUcontext* context) {
+  tutti::fake::counted("cuCtxPopCurrent");
   auto& stack = contexts_of_thread();
   if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = stack.back();
