@@ -21,6 +21,7 @@ const Gpu& Gpu::driver() {
     TUTTI_CUDA_TEST_CALLS(TUTTI_CUDA_TEST_CALL)
 #undef TUTTI_CUDA_TEST_CALL
     gpu.fake_fail = reinterpret_cast<decltype(gpu.fake_fail)>(::dlsym(handle, "fake_cuda_fail"));
+    gpu.fake_has_failed = reinterpret_cast<decltype(gpu.fake_has_failed)>(::dlsym(handle, "fake_cuda_has_failed"));
     gpu.fake_break_device =
         reinterpret_cast<decltype(gpu.fake_break_device)>(::dlsym(handle, "fake_cuda_break_device"));
     gpu.fake_give_handles =

@@ -42,6 +42,7 @@ struct Gpu {
   TUTTI_CUDA_TEST_CALLS(TUTTI_CUDA_TEST_CALL)
 #undef TUTTI_CUDA_TEST_CALL
   void (*fake_fail)(const char* call, int after, CUresult result) = nullptr;  // null on a real GPU
+  int (*fake_has_failed)() = nullptr;
   void (*fake_break_device)(CUresult result) = nullptr;
   void (*fake_give_handles)(int give) = nullptr;
   void (*fake_give_peer_access)(int give) = nullptr;

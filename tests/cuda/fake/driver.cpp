@@ -34,6 +34,7 @@ struct Failure {
 };
 std::mutex failure_mutex;
 Failure failure;  // guarded by it
+std::atomic<bool> has_failed_as_told{false};
 std::map<std::string, int, std::less<>> calls_made;  // guarded by it
 
 // "cuMemcpyAsync:2:700": the third one fails.
@@ -85,7 +86,10 @@ CUresult injected(const char* call) {
   read_failure_of_environment();
   std::lock_guard lock(failure_mutex);
   ++calls_made[call];
-  if (failure.call == call && failure.after-- == 0) return failure.result;
+  if (failure.call == call && failure.after-- == 0) {
+    has_failed_as_told = true;
+    return failure.result;
+  }
   return static_cast<CUresult>(device_error.load());
 }
 
@@ -118,7 +122,10 @@ using namespace tutti::fake;
 FOR_TESTS void fake_cuda_fail(const char* call, int after, CUresult result) {
   std::lock_guard lock(failure_mutex);
   failure = {call, after, result};
+  if (*call != '\0') has_failed_as_told = false;
 }
+// Whether the last call that was to fail has done so.
+FOR_TESTS int fake_cuda_has_failed() { return has_failed_as_told ? 1 : 0; }
 // How often the program has made the call.
 FOR_TESTS int fake_cuda_calls(const char* call) {
   std::lock_guard lock(failure_mutex);
