@@ -294,7 +294,7 @@ TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle)
  *   - Buffers are host memory, and `stream` is NULL; or they are device, managed or pinned memory of CUDA, and the call
  *     is put on `stream` (NULL: the default one, if a buffer is on a device): it returns at once, among threads on one
  *     GPU once all have called, and recv_buffer holds the result for what comes later there. Ranks may differ. What
- *     goes wrong after the return comes from tutti_comm_status() and the calls that follow. docs/gpu.md has the details.
+ *     goes wrong after the return comes from tutti_comm_status() and the calls that follow. See docs/gpu.md.
  *   - "n" is the number of ranks, "rank" this one.
  *   - Send and receive buffers may not overlap, except in place, as each call says. With count 0 they may be NULL.
  *   - Errors: TUTTI_INVALID_ARGUMENT, before anything is sent; TUTTI_INVALID_USAGE when ranks differ;
