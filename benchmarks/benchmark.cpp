@@ -62,7 +62,7 @@ class Benchmark {
     print(header_text(run_));
     if (run_.has_one_gpu() && collective_.has_data()) {
       run_.summary.gpu_copy_gbps =
-          measure_copy_alone(comm_, *device_, send_.address(), recv_.address(), options_.max_bytes) / 1e9;
+          measure_copy_alone(comm_, *device_, &run_.summary.gpu_copy_bytes) / 1e9;
     }
     if (collective_.has_data()) {
       for (const Subject& subject : subjects()) run_sizes(subject);

@@ -87,7 +87,10 @@ std::string json_text(const Run& run) {
       {"memcpy_gbps_per_rank", run.summary.memcpy_gbps},
       {"memcpy_bytes", run.summary.memcpy_bytes},
   };
-  if (run.summary.gpu_copy_gbps > 0) json["gpu_copy_gbps"] = run.summary.gpu_copy_gbps;
+  if (run.summary.gpu_copy_gbps > 0) {
+    json["gpu_copy_gbps"] = run.summary.gpu_copy_gbps;
+    json["gpu_copy_bytes"] = run.summary.gpu_copy_bytes;
+  }
   return json.dump(2) + "\n";
 }
 

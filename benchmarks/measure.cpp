@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace tutti::bench {
@@ -82,7 +84,8 @@ constexpr int kCopyRounds = 5;
 // Seconds of a copy.
 double time_copies(Device& device, const void* from, void* to, size_t size_bytes) {
   // A GPU's take so little that what is around them would count.
-  const int copies = device.gpu().empty() ? 1 : 32;
+  constexpr size_t kBytes = 1 << 30;
+  const int copies = device.gpu().empty() ? 1 : static_cast<int>(std::clamp<size_t>(kBytes / size_bytes, 1, 32));
   device.prepare_marks(2);
   device.mark(0);
   for (int i = 0; i < copies; ++i) device.copy(to, from, size_bytes);
@@ -122,11 +125,25 @@ double measure_copy(Communicator& comm, Device& device, const void* from, void* 
   return best;
 }
 
-double measure_copy_alone(Communicator& comm, Device& device, const void* from, void* to, size_t size_bytes) {
+double measure_copy_alone(Communicator& comm, Device& device, size_t* size_bytes) {
+  constexpr size_t kLargest = 256 << 20, kSmallest = 1 << 20;
   double best = 0;
-  for (int round = 0; comm.rank() == 0 && round < kCopyRounds; ++round) {
-    best = std::max(best, static_cast<double>(size_bytes) / time_copies(device, from, to, size_bytes));
+  *size_bytes = 0;
+  for (size_t bytes = kLargest; comm.rank() == 0 && best == 0 && bytes >= kSmallest; bytes /= 2) {
+    auto free = [&](void* memory) { device.free(memory); };
+    std::unique_ptr<void, decltype(free)> from(nullptr, free), to(nullptr, free);
+    try {
+      from.reset(device.allocate(bytes));
+      to.reset(device.allocate(bytes));
+    } catch (const std::runtime_error&) {
+      continue;  // half of it may have room
+    }
+    *size_bytes = bytes;
+    for (int round = 0; round < kCopyRounds; ++round) {
+      best = std::max(best, static_cast<double>(bytes) / time_copies(device, from.get(), to.get(), bytes));
+    }
   }
+  *size_bytes = static_cast<size_t>(comm.agree(static_cast<double>(*size_bytes), TUTTI_MAX));
   return comm.agree(best, TUTTI_MAX);
 }
 

@@ -49,6 +49,7 @@ struct Summary {
   double average_busbw_gbps = 0;
   double memcpy_gbps = 0;        // per rank, all ranks at once; 0: not measured
   uint64_t memcpy_bytes = 0;
+  size_t gpu_copy_bytes = 0;     // of each buffer of that:
   double gpu_copy_gbps = 0;      // within the GPU that all ranks use, by one of them; 0: not measured
 };
 

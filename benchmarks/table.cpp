@@ -138,9 +138,9 @@ std::string footer_text(const Run& run) {
   }
   if (run.ranks.size() == 1) text += "# One rank only: nothing travels. --ranks 4 starts four on this host.\n";
   if (summary.gpu_copy_gbps > 0) {
-    text += fmt::format("# Copy within the GPU  : {:.4g} GB/s; %copy: the time of one that reads and writes as much as "
-                        "the call must, as a share of the call's\n",
-                        summary.gpu_copy_gbps);
+    text += fmt::format("# Copy within the GPU  : {:.4g} GB/s, of {} MiB; %copy: the time of one that reads and writes "
+                        "as much as the call must, as a share of the call's\n",
+                        summary.gpu_copy_gbps, summary.gpu_copy_bytes >> 20);
   }
   if (summary.memcpy_bytes == 0) return text;
   return text + fmt::format("# Memory copy          : {:.4g} GB/s per rank when all {} copy {} bytes at once: "

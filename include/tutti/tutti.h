@@ -263,7 +263,7 @@ TUTTI_API tutti_status_t tutti_mem_free(void* pointer);
 /* Makes ordinary memory, of malloc or an anonymous mmap, reachable like tutti_mem_alloc()'s: calls on any part of it,
  * on any communicator, then save the same copies. It keeps its address and what it holds: the whole pages in it move
  * onto shared memory in place, and of a first or last page that is not whole the call copies its part. Other ranks need
- * not do it. Until tutti_comm_deregister()
+ * not do it. Memory of a device stays as it is: nothing of this is about it. Until tutti_comm_deregister()
  *   - it must not be freed, unmapped or mapped anew. Calls look for it in one place of a buffer: those that notice take
  *     it as ordinary memory, with a warning; where they do not (memory that was freed in part, inputs that happen to be
  *     equal) results are wrong;
@@ -292,9 +292,9 @@ TUTTI_API tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle)
  *   - They block until this rank's part is done: recv_buffer holds its result and send_buffer may be changed. That says
  *     nothing about other ranks, save in tutti_barrier(). tutti_start() does the same without blocking.
  *   - Buffers are host memory, and `stream` is NULL; or they are device, managed or pinned memory of CUDA, and the call
- *     is put on `stream` (NULL: the default one, if a buffer is on a device): it returns at once, and recv_buffer holds
- *     the result for what comes later on that stream. Each rank may do as it likes. docs/gpu.md has the details. What
- *     goes wrong after the return comes from tutti_comm_status() and the calls that follow.
+ *     is put on `stream` (NULL: the default one, if a buffer is on a device): it returns at once, among threads on one
+ *     GPU once all have called, and recv_buffer holds the result for what comes later there. Ranks may differ. What
+ *     goes wrong after the return comes from tutti_comm_status() and the calls that follow. See docs/gpu.md.
  *   - "n" is the number of ranks, "rank" this one.
  *   - Send and receive buffers may not overlap, except in place, as each call says. With count 0 they may be NULL.
  *   - Errors: TUTTI_INVALID_ARGUMENT, before anything is sent; TUTTI_INVALID_USAGE when ranks differ;

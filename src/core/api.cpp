@@ -256,6 +256,17 @@ tutti_status_t tutti_mem_free(void* pointer) {
   }));
 }
 
+// Whether streams reach the memory as it is. Of a device's, the handle by which other ranks open it is made now.
+static Result<bool> is_for_streams(ProcessContext& context, const void* buffer) {
+  DeviceModule* module = context.stream_calls.devices().if_used();
+  if (module == nullptr) return false;
+  BufferPlace place = TUTTI_TRY(module->place_of(buffer));
+  if (place.kind != MemoryKind::kDevice) return place.kind == MemoryKind::kManaged;
+  DeviceStream stream = TUTTI_TRY(module->stream_of(nullptr, place.device));
+  TUTTI_TRY(module->share_buffer(buffer, {.device = place.device, .context = stream.context}));
+  return true;
+}
+
 tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size_bytes, void** handle) {
   return with_communicator(comm, "tutti_comm_register", [&]() -> Status {
     if (handle == nullptr) return null_argument("tutti_comm_register", "handle");
@@ -264,6 +275,11 @@ tutti_status_t tutti_comm_register(tutti_comm_t* comm, void* buffer, size_t size
     if (size_bytes == 0) return error(Code::kInvalidArgument, "tutti_comm_register: the size is 0");
     auto context = TUTTI_TRY(ProcessContext::shared());
     comm->registrations.reserve(comm->registrations.size() + 1);
+    if (TUTTI_TRY(is_for_streams(*context, buffer))) {
+      comm->registrations.push_back(tutti_comm::kOfDevices | ++comm->device_registrations);
+      *handle = reinterpret_cast<void*>(comm->registrations.back());
+      return {};
+    }
     auto key = context->memory.add({static_cast<std::byte*>(buffer), size_bytes});
     if (!key.ok()) return std::move(key).status().within("tutti_comm_register");
     comm->registrations.push_back(*key);
@@ -281,6 +297,10 @@ tutti_status_t tutti_comm_deregister(tutti_comm_t* comm, void* handle) {
                    "tutti_comm_deregister: {} did not come from tutti_comm_register on this communicator, or was "
                    "deregistered already",
                    handle);
+    }
+    if ((*found & tutti_comm::kOfDevices) != 0) {
+      comm->registrations.erase(found);
+      return {};
     }
     auto context = TUTTI_TRY(ProcessContext::shared());
     Status removed = context->memory.remove(*found);

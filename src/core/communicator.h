@@ -148,6 +148,7 @@ class Communicator {
   // Gives what all ranks plan with besides the topology.
   Result<Tuning> agree_on_planning(Deadline deadline);
   std::string find_gpu();
+  Result<Topology> place_on_gpus(Deadline deadline);
   Status meet_on_gpus(Tuning tuning, Deadline deadline);
   Status start_control();
 

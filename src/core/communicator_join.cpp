@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 
@@ -51,21 +52,39 @@ bool all_differ(const std::vector<std::string>& texts) {
   return std::set(texts.begin(), texts.end()).size() == texts.size();
 }
 
-// Of all ranks, if their GPUs can do calls among themselves: all use the same one, or each another one of the host; and
-// they can open each other's files there. Else none.
-std::vector<std::string> gpus_of(const std::vector<Facts>& facts) {
+// As find_gpu() writes it.
+GpuId gpu_id_from(std::string_view digits) {
+  GpuId id{};
+  for (size_t i = 0; i < id.size() && 2 * i + 1 < digits.size(); ++i) {
+    unsigned value = 0;
+    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, value, 16);
+    id[i] = static_cast<std::byte>(value);
+  }
+  return id;
+}
+
+// Ok if the ranks' GPUs can do calls among themselves: all use the same one, or each another one of the host; and they
+// can open each other's files there.
+Status check_gpus(const std::vector<Facts>& facts) {
   const HostIdentity& first = facts.front().rank.inventory.identity;
   std::vector<std::string> gpus;
-  for (const Facts& each : facts) {
-    const HostIdentity& identity = each.rank.inventory.identity;
-    bool is_near = identity.boot_id == first.boot_id && identity.pid_namespace == first.pid_namespace &&
-                   identity.user_namespace == first.user_namespace;
-    if (each.gpu.empty() || !is_near) return {};
-    gpus.push_back(each.gpu);
+  for (size_t rank = 0; rank < facts.size(); ++rank) {
+    const HostIdentity& identity = facts[rank].rank.inventory.identity;
+    auto no = [rank](std::string_view why) { return error(Code::kInvalidUsage, "rank {} {}", rank, why); };
+    if (identity.boot_id != first.boot_id) return no("is on another host than rank 0");
+    if (facts[rank].gpu.empty()) return no("has no current GPU (cudaSetDevice() before it joins)");
+    if (identity.pid_namespace != first.pid_namespace || identity.user_namespace != first.user_namespace) {
+      return no("is in another pid or user namespace than rank 0; start all ranks of the host in one container");
+    }
+    gpus.push_back(facts[rank].gpu);
   }
-  bool are_few = are_alike(gpus) ? gpus.size() <= cuda::kMostSources
-                                 : all_differ(gpus) && gpus.size() <= cuda::kMostGpus;
-  return gpus.size() >= 2 && are_few ? gpus : std::vector<std::string>();
+  auto few = [&](size_t most, std::string_view where) -> Status {
+    if (gpus.size() <= most) return {};
+    return error(Code::kInvalidUsage, "there are {} ranks on {}; the most is {}", gpus.size(), where, most);
+  };
+  if (are_alike(gpus)) return few(cuda::kMostSources, "one GPU");
+  if (all_differ(gpus)) return few(cuda::kMostGpus, "a GPU each");
+  return error(Code::kInvalidUsage, "the ranks are neither all on one GPU, nor each on another one");
 }
 
 }  // namespace
@@ -149,12 +168,12 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   auto facts = TUTTI_TRY(decode_all(bytes));
   std::vector<RankFacts> ranks;
   for (const Facts& one : facts) ranks.push_back(one.rank);
-  gpus_ = gpus_of(facts);
-  if (gpu_ && gpus_.empty() && nranks_ > 1) {
-    log_info("calls on this rank's GPU go through the host: the ranks are not all on one GPU of a host, nor each on "
-             "another one of it");
+  Status usable = check_gpus(facts);
+  if (gpu_ && nranks_ > 1 && !usable.ok()) {
+    log_info("calls on this rank's GPU go through the host: {}", usable.message());
   }
-  if (gpus_.empty()) gpu_.reset();
+  if (nranks_ < 2 || !usable.ok()) gpu_.reset();
+  for (const Facts& each : facts) gpus_.push_back(each.gpu);
   topology_ = TUTTI_TRY(merge(ranks, config_.transport));
   links_->learn(std::move(facts), topology_);
   return {};
@@ -171,6 +190,23 @@ std::string Communicator::find_gpu() {
   return fmt::format("{:02x}", fmt::join(gpu_->id, ""));
 }
 
+// Where the host does not tell what is between the GPUs, the driver knows at least whether that is as good as NVLink.
+Result<Topology> Communicator::place_on_gpus(Deadline deadline) {
+  Topology placed = on_gpus(topology_, gpus_);
+  if (knows_nvlinks(placed)) return placed;
+  std::vector<GpuId> others;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (rank != rank_) others.push_back(gpu_id_from(gpus_[static_cast<size_t>(rank)]));
+  }
+  auto native = context_->stream_calls.devices().if_used()->has_native_atomics(*gpu_, others);
+  if (!native.ok()) log_info("what is between the ranks' GPUs is unknown: {}", native.status().message());
+  auto mine = static_cast<std::byte>(native.ok() && *native ? 1 : 0);
+  auto answers = TUTTI_TRY(control_->all_gather(std::span(&mine, 1), "what is between GPUs", deadline));
+  bool are_joined = std::all_of(answers.begin(), answers.end(),
+                                [](const auto& each) { return each.size() == 1 && each[0] == std::byte{1}; });
+  return are_joined ? on_joined_gpus(std::move(placed), gpus_) : placed;
+}
+
 Status Communicator::meet_on_gpus(Tuning tuning, Deadline deadline) {
   if (!gpu_) return {};
   GpuCalls::Basis basis;
@@ -180,7 +216,8 @@ Status Communicator::meet_on_gpus(Tuning tuning, Deadline deadline) {
                config_.transport.empty() ? "TUTTI_PLAN_FILE" : "TUTTI_TRANSPORT");
       return {};
     }
-    basis = GpuPrograms::Basis{on_gpus(topology_, gpus_), std::move(tuning)};
+    Topology placed = TUTTI_TRY(place_on_gpus(deadline));
+    basis = GpuPrograms::Basis{std::move(placed), std::move(tuning)};
   }
   DeviceModule& module = *context_->stream_calls.devices().if_used();
   gpu_calls_ = TUTTI_TRY(

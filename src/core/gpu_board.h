@@ -55,6 +55,8 @@ class GpuBoard {
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
     // For streams of others: the rank has opened what it uses of this call's buffers.
     uint32_t opened = 0;
+    // For the threads of one process, if all ranks are that.
+    RankEvents events;
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };
   struct Head {
@@ -63,6 +65,7 @@ class GpuBoard {
     std::atomic<uint32_t> waiting{0};   // ranks that wait for that
     std::atomic<uint32_t> arrived[kCalls];
     std::atomic<Verdict> verdicts[kCalls];
+    std::atomic<int32_t> deciders[kCalls];  // the ranks that have called last
   };
 
   GpuBoard() = default;
@@ -83,6 +86,7 @@ class GpuBoard {
   }
   std::atomic<uint32_t>& arrived(uint32_t call) const { return head().arrived[call % kCalls]; }
   std::atomic<Verdict>& verdict(uint32_t call) const { return head().verdicts[call % kCalls]; }
+  std::atomic<int32_t>& decider(uint32_t call) const { return head().deciders[call % kCalls]; }
 
   // It stays where it is for ever: streams may still use it.
   void leak() { (void)memory_.release(); }

@@ -37,6 +37,18 @@ Status agree(ControlPlane& control, Status mine, const char* what, Deadline dead
   return {};
 }
 
+// The communicator's. What is known only from the board gets the time to be told by the rank that it happened to.
+Status told_status(const Communicator& communicator, const GpuCalls& calls) {
+  constexpr auto kLongest = std::chrono::milliseconds(500);
+  Status known = communicator.status();
+  for (auto end = Clock::now() + kLongest; Clock::now() < end && known.message() == calls.status().message();) {
+    if (known.ok()) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    known = communicator.status();
+  }
+  return known;
+}
+
 }  // namespace
 
 GpuBoard::OfRank& GpuCalls::own() const { return board_.of(communicator_.rank()); }
@@ -67,9 +79,13 @@ Status GpuCalls::open_board(ControlPlane& control, Basis basis, Deadline deadlin
   if (communicator_.rank() == 0) {
     auto file = create_memfd("tutti-gpu-board", size_bytes);
     if (file.ok()) made = std::move(*file);
-    where = {.pid = ::getpid(), .fd = made.get()};
+    where.fd = made.get();
   }
-  where = TUTTI_TRY(gather(control, where, "the board of GPUs", deadline)).front();
+  where.pid = ::getpid();
+  auto all = TUTTI_TRY(gather(control, where, "the board of GPUs", deadline));
+  where = all.front();
+  bool is_one_process = std::all_of(all.begin(), all.end(), [&](const Where& each) { return each.pid == where.pid; });
+  is_by_events_ = is_one_process && !basis;
   Status opened = guarded([&]() -> Status {
     Fd file(::open(fmt::format("/proc/{}/fd/{}", where.pid, where.fd).c_str(), O_RDWR | O_CLOEXEC));
     if (!file) return system_error(errno, "cannot open the memory that rank 0 shares; run all ranks as one user");
@@ -89,7 +105,11 @@ Status GpuCalls::prepare(Basis basis) {
     programs_ =
         TUTTI_TRY(GpuPrograms::create(std::move(*basis), communicator_.rank(), module_, gpu_, *own_gpu_));
   }
-  own_stream_ = TUTTI_TRY(module_.make_stream(gpu_.context));
+  if (is_by_events_) {
+    own().events = TUTTI_TRY(own_gpu_->make_events());
+  } else {
+    own_stream_ = TUTTI_TRY(module_.make_stream(gpu_.context));
+  }
   return {};
 }
 
@@ -169,9 +189,10 @@ Result<std::optional<Offer>> GpuCalls::offer(const tutti_request& request, const
       why_not = "a buffer is another device's";
     }
     if (!why_not.empty()) return {};
-    auto shared = TUTTI_TRY(module_.share_buffer(data, gpu_));
-    if (shared) buffer = *shared;
-    if (!shared) why_not = "a buffer has no handle for other ranks (cudaMallocAsync, VMM, expandable segments)";
+    buffer = TUTTI_TRY(module_.share_buffer(data, gpu_));
+    if (!buffer.has_handle && !is_by_events_) {
+      why_not = "a buffer has no handle for other ranks (cudaMallocAsync, VMM, expandable segments)";
+    }
     return {};
   };
   if (why_not.empty()) TUTTI_TRY(look(arguments.input, geometry.input_bytes, offer.has_input, offer.input));
@@ -191,18 +212,20 @@ void GpuCalls::tell_why_not(const std::string& why) {
   if (told_.insert(why).second) log_info("not on {}, but through the host: {}", where(), why);
 }
 
-Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage) {
+Status GpuCalls::or_break_down(Status status) {
+  if (status.ok()) return status;
+  communicator_.break_down(status);
+  await_open_gates();
+  return status;
+}
+
+Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order,
+                                    Stage stage) {
   std::lock_guard lock(mutex_);
   TUTTI_TRY(await_place(called_ + 1));
-  bool is_last = say(offer);
-  uint32_t number = called_;
-  // What fails from here on keeps the others waiting.
-  auto or_break_down = [this](Status status) {
-    if (status.ok()) return status;
-    communicator_.break_down(status);
-    await_open_gates();
-    return status;
-  };
+  if (is_by_events_) return put_by_events(offer, stream, order);
+  uint32_t number = begin_call();
+  bool is_last = say(number, offer);
   bool stays = is_last && all_offer(number);
   if (is_last && (!stays || !programs_)) {
     auto placed = stays ? place(number) : std::nullopt;
@@ -213,7 +236,7 @@ Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& strea
     }
     know(number);
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
-    return placed.has_value();
+    return Put{.is_done = placed.has_value()};
   }
   TUTTI_TRY(or_break_down(module_.put_gate(stream, order, {&own().reached, number}, {&own().gate, number})));
   know(number, std::move(stage));
@@ -222,15 +245,57 @@ Result<bool> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& strea
   rouse();
   // The verdict may have come before the thread could know what it is about.
   if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
-  return true;
+  return Put{.is_done = true};
+}
+
+// No rank makes its next call before all have this one on their streams, so each needs one event of a kind.
+Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceModule::Stream& stream,
+                                              StreamOrder& order) {
+  uint32_t number = begin_call();
+  WordValue gate{&own().gate, number};
+  TUTTI_TRY(or_break_down(own_gpu_->come(stream, order, {&own().reached, number})));
+  last_put_.store(number, std::memory_order_seq_cst);
+  rouse();
+  if (say(number, offer)) {
+    auto placed = all_offer(number) ? place(number) : std::nullopt;
+    if (placed) TUTTI_TRY(or_break_down(launch_behind(number, *placed, stream, order)));
+    know(number);
+    decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
+    return Put{.is_done = placed.has_value(), .ends_with = gate};
+  }
+  know(number);
+  TUTTI_TRY(or_break_down(await_verdict(number)));
+  bool is_launched = board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
+  int32_t decider = board_.decider(number).load(std::memory_order_relaxed);
+  if (is_launched) {
+    TUTTI_TRY(or_break_down(own_gpu_->go_on_behind(stream, order, board_.of(decider).events.done, gate)));
+  }
+  return Put{.is_done = is_launched, .ends_with = gate};
+}
+
+Status GpuCalls::await_verdict(uint32_t number) const {
+  constexpr int kLooks = 100;  // before it sleeps
+  std::atomic<uint32_t>& decided = board_.head().decided;
+  auto is_known = [&] { return !comes_before(decided.load(std::memory_order_seq_cst), number); };
+  Deadline deadline = Deadline::after_ms(timeout_ms_);
+  for (int i = 0; i < kLooks && !is_known(); ++i) ::sched_yield();
+  while (!is_known()) {
+    TUTTI_TRY(told_status(communicator_, *this));
+    if (deadline.passed()) return late_error(number);
+    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    uint32_t now = decided.load(std::memory_order_seq_cst);
+    if (comes_before(now, number)) sleep_on(decided, now, std::min<int64_t>(kGpuLookMs, timeout_ms_));
+    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  return {};
 }
 
 Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
   std::lock_guard lock(mutex_);
   TUTTI_TRY(communicator_.status());
   TUTTI_TRY(await_place(called_ + 1));
-  bool is_last = say(offer);
-  uint32_t number = called_;
+  uint32_t number = begin_call();
+  bool is_last = say(number, offer);
   store_word(own().reached, number);
   know(number, std::move(stage), gate);
   last_put_.store(number, std::memory_order_seq_cst);
@@ -243,9 +308,10 @@ Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
 Status GpuCalls::announce(const tutti_request& request) {
   std::lock_guard lock(mutex_);
   TUTTI_TRY(await_place(called_ + 1));
-  bool is_last = say({.shape = shape_of(request)});
-  know(called_);
-  if (is_last) decide(called_, GpuBoard::Verdict::kStaged);
+  uint32_t number = begin_call();
+  bool is_last = say(number, {.shape = shape_of(request)});
+  know(number);
+  if (is_last) decide(number, GpuBoard::Verdict::kStaged);
   return {};
 }
 
@@ -289,9 +355,12 @@ bool GpuCalls::has_settled(uint32_t number) const {
   return true;
 }
 
-bool GpuCalls::say(const Offer& offer) {
-  uint32_t number = ++called_;
-  keep_words_near(number);
+uint32_t GpuCalls::begin_call() {
+  keep_words_near(++called_);
+  return called_;
+}
+
+bool GpuCalls::say(uint32_t number, const Offer& offer) {
   board_.offer(number, communicator_.rank()) = offer;
   own().called.store(number, std::memory_order_release);
   std::atomic<uint32_t>& arrived = board_.arrived(number);
@@ -364,6 +433,7 @@ void GpuCalls::decide(uint32_t number, GpuBoard::Verdict verdict) {
     if (has_offered && is_for_all) waiting.push_back(rank);
   }
   board_.verdict(number).store(verdict, std::memory_order_relaxed);
+  board_.decider(number).store(communicator_.rank(), std::memory_order_relaxed);
   board_.head().decided.store(number, std::memory_order_seq_cst);
   if (board_.head().waiting.load(std::memory_order_seq_cst) > 0) wake(board_.head().decided);
   for (int rank : waiting) ring(rank);
@@ -390,6 +460,22 @@ Status GpuCalls::launch(uint32_t number, std::span<const PlacedBuffers> placed, 
                            .stores = stores});
 }
 
+Status GpuCalls::launch_behind(uint32_t number, std::span<const PlacedBuffers> placed,
+                               const DeviceModule::Stream& stream, StreamOrder& order) {
+  std::vector<DeviceEvent> come;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    if (rank != communicator_.rank()) come.push_back(board_.of(rank).events.come);
+  }
+  cuda::Launches launches = launches_of(board_.offer(number, 0).shape, placed);
+  own().launched.store(number, std::memory_order_release);
+  return own_gpu_->launch_behind(stream, order,
+                                 {.kernel = launches.kernel(),
+                                  .args = launches.all(),
+                                  .come = come,
+                                  .ended = {&own().ended, number},
+                                  .gate = {&own().gate, number}});
+}
+
 Status GpuCalls::await_decided() {
   std::atomic<uint32_t>& decided = board_.head().decided;
   Deadline deadline = Deadline::after_ms(timeout_ms_);
@@ -403,10 +489,7 @@ Status GpuCalls::await_decided() {
       if (pending_.empty()) return {};
     }
     TUTTI_TRY(communicator_.status());
-    if (deadline.passed()) {
-      return error(Code::kTimeout, "rank {}: after {} ms {}", communicator_.rank(), timeout_ms_, who_is_late(now + 1))
-          .at({.rank = communicator_.rank()});
-    }
+    if (deadline.passed()) return late_error(now + 1);
     board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
     if (decided.load(std::memory_order_seq_cst) == now) sleep_on(decided, now, kGpuLookMs);
     board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);

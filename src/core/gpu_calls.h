@@ -2,6 +2,8 @@
 // come to the call, and that it waits for its gate. Nobody waits on the host.
 //   - All ranks use one GPU: a call takes one launch, which reads what all ranks send and stores what they receive. The
 //     rank that calls last makes it on its stream, which waits until all have come, and opens the gates.
+//     Where they are all threads of one process its streams share queues, so none may wait for what comes later: each
+//     thread waits on the host until all have called, and events take the place of words and gates.
 //   - Each rank has a GPU of its own: each launches its part of a Plan (gpu_programs.h) on another stream of its GPU,
 //     which waits until all have come, and opens the rank's gate.
 // Where a rank has other buffers, all ranks take the way through the host (stream_calls.h).
@@ -51,10 +53,14 @@ class GpuCalls {
   // Puts a call through the host on a stream of this class's: it begins and ends with the words.
   using Stage =
       std::function<Status(const DeviceModule::Stream& stream, const WordValue& begins_at, const WordValue& ends_with)>;
+  struct Put {
+    bool is_done = false;  // false: the caller has the call go through the host, where
+    WordValue ends_with;   // is stored behind it
+  };
   // Puts the call on the caller's stream. `stage` is called later, on another thread, if it turns out that the call
-  // goes through the host. False: that is known already, and the caller does so. Blocks only while another rank is many
-  // calls behind.
-  Result<bool> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
+  // goes through the host. Blocks only while another rank is many calls behind, or until all ranks have called where
+  // they are all threads of this process, and on one GPU.
+  Result<Put> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
   // The same of a call that a stream has reached already, and behind which it goes on when `gate` becomes 1. Only where
   // each rank has a GPU. Never uses the driver.
   Status put_reached(const Offer& offer, uint32_t* gate, Stage stage);
@@ -101,8 +107,9 @@ class GpuCalls {
   // With mutex_:
   Status await_place(uint32_t number);
   bool has_settled(uint32_t number) const;
+  uint32_t begin_call();
   // True: all others have made this call.
-  bool say(const Offer& offer);
+  bool say(uint32_t number, const Offer& offer);
   // Where all buffers are; nothing where launches cannot do the call.
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
   void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
@@ -111,6 +118,13 @@ class GpuCalls {
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                 StreamOrder& order);
+  // Where all ranks are threads of this process:
+  Result<Put> put_by_events(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order);
+  Status launch_behind(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
+                       StreamOrder& order);
+  Status await_verdict(uint32_t number) const;
+  // What fails there keeps the others waiting.
+  Status or_break_down(Status status);
 
   void run();
   bool open_gates() noexcept;
@@ -127,6 +141,7 @@ class GpuCalls {
   Status run_part(const Pending& pending);
   Status kernel_status() const;
   Status look_at_delay();
+  Status late_error(uint32_t number) const;
   std::string_view where() const;
   std::string who_is_late(uint32_t number) const;
   GpuBoard::OfRank& own() const;
@@ -139,6 +154,7 @@ class GpuCalls {
   const int64_t timeout_ms_;
   GpuBoard board_;
   bool is_pinned_ = false;
+  bool is_by_events_ = false;
   std::unique_ptr<RankGpu> own_gpu_;
   std::unique_ptr<GpuPrograms> programs_;
   std::optional<DeviceModule::Stream> own_stream_;

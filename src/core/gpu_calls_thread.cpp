@@ -108,8 +108,11 @@ Status GpuCalls::look_at_delay() {
   if (!stands_since_) stands_since_ = Clock::now();
   int64_t longest_ms = timeout_ms_ + (programs_ ? kKernelsFirstMs : 0);
   if (Clock::now() - *stands_since_ < std::chrono::milliseconds(longest_ms)) return {};
-  return error(Code::kTimeout, "rank {}: after {} ms {}", communicator_.rank(), timeout_ms_,
-               who_is_late(read_word(own().reached)))
+  return late_error(read_word(own().reached));
+}
+
+Status GpuCalls::late_error(uint32_t number) const {
+  return error(Code::kTimeout, "rank {}: after {} ms {}", communicator_.rank(), timeout_ms_, who_is_late(number))
       .at({.rank = communicator_.rank()});
 }
 

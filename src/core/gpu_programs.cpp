@@ -8,15 +8,15 @@
 #include "executor/gpu_call.h"
 #include "plan/collective.h"
 #include "plan/partial.h"
+#include "planner/gpu_tuning.h"
+#include "topology/wires.h"
 
 namespace tutti {
 namespace {
 
-constexpr uint64_t kSlotBytes = 64 * 1024;
 constexpr uint64_t kProgramsBytes = 4 * 1024 * 1024;
 constexpr uint64_t kAlignment = 256;
-// Assumed, not measured: less than that is not worth another block of threads.
-constexpr uint64_t kBytesPerChannel = 64 * 1024;
+static_assert(kMostPlannedGpus == cuda::kMostGpus && kMostPlannedGpuChannels == cuda::kMostGpuChannels);
 
 uint64_t aligned(uint64_t size_bytes) { return (size_bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -31,15 +31,9 @@ Request request_of(const Offer::Shape& shape, int nranks) {
           .count = has_blocks ? count * static_cast<uint64_t>(nranks) : count};
 }
 
-// What the user has measured and wished for calls of hosts, where it means something here.
 Tuning tuning_for(Tuning tuning, const Request& request) {
-  tuning.measured.clear();
   if (find_algorithm(request.collective, tuning.algorithm) == nullptr) tuning.algorithm.clear();
-  tuning.max_slice_bytes = kSlotBytes;
-  auto by_size = static_cast<int>(std::min<uint64_t>(request.size_bytes() / kBytesPerChannel, cuda::kMostGpuChannels));
-  if (tuning.channels == 0) tuning.channels = std::max(1, by_size);
-  tuning.channels = std::min<int>(tuning.channels, cuda::kMostGpuChannels);
-  return tuning;
+  return tuning_for_gpus(std::move(tuning), request);
 }
 
 // "GPU-0a1b...-..." as the driver's identity has it.
@@ -66,6 +60,30 @@ Topology on_gpus(Topology topology, std::span<const std::string> gpus) {
   return topology;
 }
 
+bool knows_nvlinks(const Topology& topology) {
+  return std::all_of(topology.ranks.begin(), topology.ranks.end(), [&](const TopologyRank& rank) {
+    return rank.gpu >= 0 && topology.hosts[rank.host].inventory.gpus[rank.gpu].compute_capability != 0;
+  });
+}
+
+Topology on_joined_gpus(Topology topology, std::span<const std::string> gpus) {
+  // Assumed: as many links of the kind as the first GPUs that had switches for them.
+  constexpr int kCapability = 80, kLinks = 12;
+  NvLink assumed{.to_switch = true,
+                 .links = kLinks,
+                 .bytes_per_s = {nvlink_bytes_per_s(kCapability).value, Origin::kDefault}};
+  for (size_t rank = 0; rank < gpus.size(); ++rank) {
+    TopologyRank& its = topology.ranks[rank];
+    std::vector<Gpu>& there = topology.hosts[its.host].inventory.gpus;
+    if (its.gpu < 0) {
+      its.gpu = static_cast<int>(there.size());
+      there.push_back({.uuid = gpus[rank]});
+    }
+    there[its.gpu].nvlinks = {assumed};
+  }
+  return topology;
+}
+
 GpuPrograms::GpuPrograms(Basis basis, int rank, DeviceModule& module, const DeviceModule::Gpu& on, RankGpu& gpu)
     : basis_(std::move(basis)),
       rank_(rank),
@@ -74,7 +92,7 @@ GpuPrograms::GpuPrograms(Basis basis, int rank, DeviceModule& module, const Devi
       gpu_(gpu),
       arena_{.ranks = static_cast<uint32_t>(basis_.topology.nranks()),
              .channels = cuda::kMostGpuChannels,
-             .slot_bytes = kSlotBytes},
+             .slot_bytes = kGpuSlotBytes},
       places_(kProgramsBytes) {}
 
 Result<std::unique_ptr<GpuPrograms>> GpuPrograms::create(Basis basis, int rank, DeviceModule& module,
@@ -121,9 +139,9 @@ Result<const GpuPrograms::Planned*> GpuPrograms::planned(const Offer::Shape& sha
   Choice choice = TUTTI_TRY(choose(basis_.topology, request, tuning_for(basis_.tuning, request)));
   uint64_t value_bytes =
       choice.plan.shape().slice_bytes * partial_growth(request.collective, request.datatype, request.op);
-  if (value_bytes > kSlotBytes) {
+  if (value_bytes > kGpuSlotBytes) {
     return error(Code::kInvalidUsage, "the plan has values of {} bytes; a GPU has room for {}", value_bytes,
-                 kSlotBytes);
+                 kGpuSlotBytes);
   }
   auto made = std::make_unique<Planned>();
   made->digest = choice.plan.digest();

@@ -24,6 +24,10 @@ namespace tutti {
 // The ranks, each on its GPU where the host's inventory has all of these; else as they are. `gpus`: their UUIDs, by
 // rank, as 32 digits.
 Topology on_gpus(Topology topology, std::span<const std::string> gpus);
+// Whether the inventory tells what is between the ranks' GPUs.
+bool knows_nvlinks(const Topology& topology);
+// For GPUs of which only the driver knows that there are NVLinks between all of them: ranks on such GPUs.
+Topology on_joined_gpus(Topology topology, std::span<const std::string> gpus);
 
 class GpuPrograms {
  public:

@@ -31,6 +31,7 @@ tutti_comm::~tutti_comm() {
   auto context = tutti::ProcessContext::shared();
   for (uint64_t key : registrations) {
     if (!context.ok()) return;
+    if ((key & kOfDevices) != 0) continue;
     tutti::Status removed = (*context)->memory.remove(key);
     if (!removed.ok()) tutti::log_warn("tutti_comm_destroy: {}", removed.message());
   }

@@ -19,7 +19,9 @@ struct tutti_config {
 
 struct tutti_comm {
   std::unique_ptr<tutti::Communicator> communicator;
-  std::vector<uint64_t> registrations;  // keys of the memory registry
+  std::vector<uint64_t> registrations;  // keys of the memory registry, or numbers of those of device memory
+  uint64_t device_registrations = 0;
+  static constexpr uint64_t kOfDevices = uint64_t{1} << 63;  // is set in the latter
   const uint64_t forks = tutti::forks();  // of this process when it was made
 
   // Whether this process is a child of the one that made it: its threads and connections are the parent's.

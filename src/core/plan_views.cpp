@@ -13,6 +13,7 @@
 #include "core/topology_query.h"
 #include "plan/text.h"
 #include "planner/explain.h"
+#include "planner/gpu_tuning.h"
 #include "planner/planner.h"
 
 namespace tutti {
@@ -70,6 +71,7 @@ Status plan_text(const tutti_plan_query_t* given, tutti_format_t format, char** 
   TUTTI_TRY(check_ranks(topology.nranks()));
   TUTTI_TRY(complete(request, query.root, topology.nranks()));
   tuning.measured = TUTTI_TRY(load_tuning(config, topology)).collectives;
+  if (are_calls_of_gpus(topology, request.collective)) tuning = tuning_for_gpus(std::move(tuning), request);
   Choice choice = TUTTI_TRY(choose(topology, request, tuning));
   ExplainOptions options{query.explain != 0, query.steps != 0};
   bool json = format == TUTTI_FORMAT_JSON;

@@ -468,13 +468,14 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
                  "outside of it");
   }
   auto on_gpu = TUTTI_TRY(put_on_gpus(staged, module));
-  if (on_gpu == OnGpu::kPut) return {};
+  if (on_gpu.state == OnGpu::kPut) return {};
   TUTTI_TRY(stage(*staged, module));
-  if (on_gpu == OnGpu::kNo) TUTTI_TRY(announce(*staged));
-  return put_in_order(staged, module);
+  if (on_gpu.state == OnGpu::kNo) TUTTI_TRY(announce(*staged));
+  return put_in_order(staged, module, on_gpu.ends_with);
 }
 
-Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
+Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module,
+                                 const WordValue& ends_with) {
   std::vector<StreamEntry*> entries;
   for (const auto& member : staged->members) entries.push_back(member.entry.get());
   std::sort(entries.begin(), entries.end());
@@ -487,11 +488,11 @@ Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceMo
     auto& its = member.sequence == Sequence::kCollectives ? orders.to_end : orders.to_begin;
     if (std::find(its.begin(), its.end(), order) == its.end()) its.push_back(order);
   }
-  return put_staged(staged, module, orders, {});
+  return put_staged(staged, module, orders, {.ends_with = ends_with});
 }
 
 // Where the ranks' GPUs do calls among themselves, and this rank's buffers are on its one.
-Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
+Result<StreamCalls::PutOnGpus> StreamCalls::put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module) {
   bool is_single = staged->members.size() == 1 && staged->members.front().parts.size() == 1;
   if (!is_single) {
     for (const Staged::Member& each : staged->members) {
@@ -499,25 +500,25 @@ Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged
       GpuCalls* its = is_collective ? each.communicator->gpu_calls() : nullptr;
       if (its != nullptr) its->tell_why_not("a group of several calls");
     }
-    return OnGpu::kNo;
+    return PutOnGpus{};
   }
   Staged::Member& member = staged->members.front();
   GpuCalls* gpu = member.communicator->gpu_calls();
-  if (gpu == nullptr || member.sequence != Sequence::kCollectives) return OnGpu::kNo;
+  if (gpu == nullptr || member.sequence != Sequence::kCollectives) return PutOnGpus{};
   bool is_late = staged->is_captured || gpu->has_captures();
   if (is_late && gpu->programs() == nullptr) {
     gpu->tell_why_not("a capture, now or before");
-    return OnGpu::kNo;
+    return PutOnGpus{};
   }
   DeviceModule::Stream stream = staged->streams.front();
   auto offer = TUTTI_TRY(gpu->offer(*member.request, stream));
-  if (!offer) return OnGpu::kNo;
+  if (!offer) return PutOnGpus{};
   staged->words = TUTTI_TRY(take_words());  // now, since pinning may wait for streams
   if (is_late) {
     gpu->begin_captures();
     staged->offer = *offer;
     TUTTI_TRY(put_in_order(staged, module));
-    return OnGpu::kPut;
+    return PutOnGpus{OnGpu::kPut};
   }
   std::lock_guard lock(member.entry->order_mutex_);
   StreamOrder& order = member.entry->order_of(Sequence::kCollectives, module);
@@ -527,8 +528,8 @@ Result<StreamCalls::OnGpu> StreamCalls::put_on_gpus(const std::shared_ptr<Staged
     TUTTI_TRY(stage(*staged, module));
     return put_staged(staged, module, {}, {begins_at, ends_with});
   };
-  bool is_put = TUTTI_TRY(gpu->put(*offer, stream, order, std::move(go_through_host)));
-  return is_put ? OnGpu::kPut : OnGpu::kAnnounced;
+  auto put = TUTTI_TRY(gpu->put(*offer, stream, order, std::move(go_through_host)));
+  return PutOnGpus{put.is_done ? OnGpu::kPut : OnGpu::kAnnounced, put.ends_with};
 }
 
 // A call that GPUs were to do when a stream had reached it, through the host.

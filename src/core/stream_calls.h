@@ -127,7 +127,7 @@ class StreamCalls {
   };
 
   Status put(const std::shared_ptr<Staged>& staged, DeviceModule& module);
-  Status put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  Status put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module, const WordValue& ends_with = {});
   // What is left of a call whose buffers are as they were.
   struct Alone {
     std::shared_ptr<StreamEntry> entry;  // shared by the communicator and by what is on streams
@@ -140,7 +140,11 @@ class StreamCalls {
                    const WordValue& ends_with);
   // kAnnounced: the other ranks know that it goes through the host.
   enum class OnGpu { kNo, kPut, kAnnounced };
-  Result<OnGpu> put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module);
+  struct PutOnGpus {
+    OnGpu state = OnGpu::kNo;
+    WordValue ends_with;  // of kAnnounced
+  };
+  Result<PutOnGpus> put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module);
   Status announce(Staged& staged) const;
   struct Between {
     WordValue begins_at;

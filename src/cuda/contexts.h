@@ -50,29 +50,4 @@ class BesideCaptures {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// ---- Words in pinned memory
-
-inline Result<CUdeviceptr> seen_by_device(const Driver& driver, const uint32_t* word) {
-  CUdeviceptr seen = 0;
-  TUTTI_CUDA_TRY(driver, cuMemHostGetDevicePointer, &seen, const_cast<uint32_t*>(word), 0);
-  return seen;
-}
-
-// With the stream's context.
-inline Status put_wait(const Driver& driver, CUstream stream, const WordValue& until) {
-  TUTTI_CUDA_TRY(driver, cuStreamWaitValue32, stream, TUTTI_TRY(seen_by_device(driver, until.word)), until.value,
-                 CU_STREAM_WAIT_VALUE_GEQ);
-  return {};
-}
-inline Status put_hold(const Driver& driver, CUstream stream, const uint32_t* word) {
-  TUTTI_CUDA_TRY(driver, cuStreamWaitValue32, stream, TUTTI_TRY(seen_by_device(driver, word)), 0,
-                 CU_STREAM_WAIT_VALUE_EQ);
-  return {};
-}
-inline Status put_store(const Driver& driver, CUstream stream, const WordValue& stored) {
-  TUTTI_CUDA_TRY(driver, cuStreamWriteValue32, stream, TUTTI_TRY(seen_by_device(driver, stored.word)), stored.value,
-                 CU_STREAM_WRITE_VALUE_DEFAULT);
-  return {};
-}
-
 }  // namespace tutti::cuda

@@ -15,8 +15,10 @@
   X(cuGetErrorName, 6000)             \
   X(cuGetErrorString, 6000)           \
   X(cuDeviceGet, 2000)                \
+  X(cuDeviceGetCount, 2000)           \
   X(cuDeviceGetUuid, 11040)           \
   X(cuDeviceGetAttribute, 2000)       \
+  X(cuDeviceGetP2PAttribute, 8000)    \
   X(cuDevicePrimaryCtxRetain, 7000)   \
   X(cuCtxGetCurrent, 4000)            \
   X(cuCtxGetDevice, 2000)             \
@@ -44,8 +46,7 @@
   X(cuStreamDestroy, 4000)            \
   X(cuStreamSynchronize, 2000)        \
   X(cuLaunchHostFunc, 10000)          \
-  X(cuStreamWaitValue32, 11070)       \
-  X(cuStreamWriteValue32, 11070)      \
+  X(cuStreamBatchMemOp, 11070)        \
   X(cuStreamGetCtx, 9020)             \
   X(cuStreamGetCaptureInfo, 11030)    \
   X(cuStreamWaitEvent, 3020)          \

@@ -1,10 +1,12 @@
 // The module: what DeviceModule promises, by calls of the CUDA driver.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "cuda/order.h"
+#include "cuda/pinned_words.h"
 #include "cuda/shared_buffers.h"
 #include "cuda/rank_gpu.h"
 
@@ -15,7 +17,7 @@ using Stream = DeviceModule::Stream;
 
 class Module : public DeviceModule {
  public:
-  explicit Module(const Driver& driver) : driver_(driver), own_buffers_(driver_) {}
+  explicit Module(const Driver& driver) : driver_(driver), pinned_(driver_), own_buffers_(driver_) {}
 
   Result<BufferPlace> place_of(const void* pointer) override;
   Result<Stream> stream_of(tutti_stream_t handle, int device) override;
@@ -25,11 +27,14 @@ class Module : public DeviceModule {
     Current current = TUTTI_TRY(Current::make(driver_, static_cast<CUcontext>(context)));
     TUTTI_CUDA_TRY(driver_, cuMemHostRegister, memory.data(), memory.size(),
                    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    return {};
+    Status known = pinned_.add(memory);
+    if (!known.ok()) (void)driver_.cuMemHostUnregister(memory.data());
+    return known;
   }
   bool unpin(std::byte* memory, void* context) noexcept override {
     BesideCaptures beside(driver_);
     auto current = Current::make(driver_, static_cast<CUcontext>(context));
+    pinned_.remove(memory);
     return driver_.cuMemHostUnregister(memory) == CUDA_SUCCESS;
   }
 
@@ -43,9 +48,10 @@ class Module : public DeviceModule {
 
   Result<std::optional<Gpu>> current_gpu() override;
   Result<std::unique_ptr<RankGpu>> use(const Gpu& gpu, Kernels kernels, const KernelWords& words) override {
-    return make_rank_gpu(driver_, own_buffers_, gpu, kernels, words);
+    return make_rank_gpu(pinned_, own_buffers_, gpu, kernels, words);
   }
-  Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) override {
+  Result<bool> has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) override;
+  Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) override {
     return own_buffers_.share(pointer, static_cast<CUcontext>(gpu.context));
   }
   Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) override;
@@ -66,6 +72,7 @@ class Module : public DeviceModule {
   Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
 
   const Driver driver_;
+  PinnedMemory pinned_;
   OwnBuffers own_buffers_;
 };
 
@@ -166,12 +173,35 @@ Result<std::optional<DeviceModule::Gpu>> Module::current_gpu() {
   return std::optional(gpu);
 }
 
+Result<bool> Module::has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) {
+  int devices = 0;
+  TUTTI_CUDA_TRY(driver_, cuDeviceGetCount, &devices);
+  size_t found = 0;
+  for (int ordinal = 0; ordinal < devices; ++ordinal) {
+    CUdevice device = 0;
+    CUuuid uuid{};
+    TUTTI_CUDA_TRY(driver_, cuDeviceGet, &device, ordinal);
+    TUTTI_CUDA_TRY(driver_, cuDeviceGetUuid, &uuid, device);
+    GpuId id{};
+    std::memcpy(id.data(), uuid.bytes, id.size());
+    if (std::find(others.begin(), others.end(), id) == others.end()) continue;
+    int is_native = 0;
+    TUTTI_CUDA_TRY(driver_, cuDeviceGetP2PAttribute, &is_native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                   gpu.device, device);
+    if (is_native == 0) return false;
+    ++found;
+  }
+  return found == others.size();
+}
+
 Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) {
   Current current = TUTTI_TRY(Current::make(driver_, context_of(stream)));
   auto& calls = static_cast<Order&>(order);
   TUTTI_TRY(calls.begin(stream, 0));
-  TUTTI_TRY(put_store(driver_, handle_of(stream), reached));
-  TUTTI_TRY(put_wait(driver_, handle_of(stream), gate));
+  WordOps ops(pinned_);
+  ops.store(reached);
+  ops.wait(gate);
+  TUTTI_TRY(ops.put(handle_of(stream)));
   return calls.end(stream, 0);
 }
 
@@ -180,9 +210,13 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   CUstream stream = handle_of(first);
   Capture capture = TUTTI_TRY(capture_of(batch.streams));
   Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
+  WordOps begin(pinned_), gate(pinned_), end(pinned_);
   bool has_gate = work.gate != nullptr;
-  CUdeviceptr gate = has_gate ? TUTTI_TRY(seen_by_device(driver_, work.gate)) : 0;
-  CUdeviceptr passed = TUTTI_TRY(seen_by_device(driver_, work.passed));
+  if (work.begins_at.word != nullptr) begin.wait(work.begins_at);
+  if (has_gate) gate.wait_for({work.gate, 1});
+  if (has_gate) end.store({work.gate, 0});
+  end.store({work.passed, 1});
+  if (work.ends_with.word != nullptr) end.store(work.ends_with);
 
   if (capture.id != 0) {
     CUuserObject object = nullptr;
@@ -200,15 +234,13 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   for (StreamOrder* each : batch.to_end) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
   for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(other, first));
-  if (work.begins_at.word != nullptr) TUTTI_TRY(put_wait(driver_, stream, work.begins_at));
+  TUTTI_TRY(begin.put(stream));
   TUTTI_TRY(copy(stream, work.before));
   TUTTI_CUDA_TRY(driver_, cuLaunchHostFunc, stream, work.reached, work.argument);
   for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
-  if (has_gate) TUTTI_CUDA_TRY(driver_, cuStreamWaitValue32, stream, gate, 1, CU_STREAM_WAIT_VALUE_EQ);
+  TUTTI_TRY(gate.put(stream));
   TUTTI_TRY(copy(stream, work.after));
-  if (has_gate) TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, gate, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
-  TUTTI_CUDA_TRY(driver_, cuStreamWriteValue32, stream, passed, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
-  if (work.ends_with.word != nullptr) TUTTI_TRY(put_store(driver_, stream, work.ends_with));
+  TUTTI_TRY(end.put(stream));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(first, other));
   for (StreamOrder* each : batch.to_end) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
   return {};

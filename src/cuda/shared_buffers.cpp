@@ -15,32 +15,40 @@ constexpr size_t kMostOpened = 16384;
 
 }  // namespace
 
-Result<std::optional<DeviceBuffer>> OwnBuffers::share(const void* pointer, CUcontext context) {
-  BesideCaptures beside(driver_);
-  Current current = TUTTI_TRY(Current::make(driver_, context));
+Result<DeviceBuffer> OwnBuffers::share(const void* pointer, CUcontext context) {
   auto address = reinterpret_cast<CUdeviceptr>(pointer);
   unsigned has_handles = 0;
   unsigned long long id = 0;
   std::array attributes = {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, CU_POINTER_ATTRIBUTE_BUFFER_ID};
   std::array<void*, 2> values = {&has_handles, &id};
   TUTTI_CUDA_TRY(driver_, cuPointerGetAttributes, attributes.size(), attributes.data(), values.data(), address);
-  if (has_handles == 0) return std::optional<DeviceBuffer>();
-  CUdeviceptr base = 0;
-  size_t size_bytes = 0;
-  TUTTI_CUDA_TRY(driver_, cuMemGetAddressRange, &base, &size_bytes, address);
-  DeviceBuffer buffer{.address = address, .base = base, .id = id, .pid = ::getpid(), .context = context};
+  DeviceBuffer buffer{.address = address, .id = id, .pid = ::getpid(), .context = context};
+  if (has_handles == 0) return buffer;
   std::lock_guard lock(mutex_);
-  auto found = handles_.find(id);
-  if (found == handles_.end()) {
-    CUipcMemHandle handle{};
-    static_assert(sizeof handle == std::tuple_size_v<Handle>);
-    if (driver_.cuIpcGetMemHandle(&handle, base) != CUDA_SUCCESS) return std::optional<DeviceBuffer>();
-    if (handles_.size() == kMostHandles) handles_.erase(handles_.begin());  // the oldest allocation's
-    found = handles_.emplace(id, Handle{}).first;
-    std::memcpy(found->second.data(), &handle, sizeof handle);
+  auto found = shared_.find(id);
+  if (found == shared_.end()) {
+    auto made = TUTTI_TRY(make_handle(address, context));
+    if (!made) return buffer;
+    if (shared_.size() == kMostHandles) shared_.erase(shared_.begin());  // the oldest allocation's
+    found = shared_.emplace(id, *made).first;
   }
-  buffer.handle = found->second;
-  return std::optional(buffer);
+  buffer.base = found->second.base;
+  buffer.handle = found->second.handle;
+  buffer.has_handle = true;
+  return buffer;
+}
+
+Result<std::optional<OwnBuffers::Shared>> OwnBuffers::make_handle(CUdeviceptr address, CUcontext context) const {
+  BesideCaptures beside(driver_);
+  Current current = TUTTI_TRY(Current::make(driver_, context));
+  Shared made;
+  size_t size_bytes = 0;
+  TUTTI_CUDA_TRY(driver_, cuMemGetAddressRange, &made.base, &size_bytes, address);
+  CUipcMemHandle handle{};
+  static_assert(sizeof handle == std::tuple_size_v<decltype(made.handle)>);
+  if (driver_.cuIpcGetMemHandle(&handle, made.base) != CUDA_SUCCESS) return std::optional<Shared>();
+  std::memcpy(made.handle.data(), &handle, sizeof handle);
+  return std::optional(made);
 }
 
 void OpenedBuffers::close_all() noexcept {
@@ -68,27 +76,27 @@ Result<uint64_t> OpenedBuffers::reach(const DeviceBuffer& buffer) {
 
 Result<uint64_t> OpenedBuffers::open(const DeviceBuffer& buffer) {
   if (buffer.pid == ::getpid()) return reach(buffer);
+  auto found = opened_.find({buffer.pid, buffer.base});
+  if (found == opened_.end() || found->second.id != buffer.id) found = TUTTI_TRY(open_anew(buffer));
+  found->second.used = ++questions_;
+  return found->second.address + (buffer.address - buffer.base);
+}
+
+Result<OpenedBuffers::ByPlace::iterator> OpenedBuffers::open_anew(const DeviceBuffer& buffer) {
   BesideCaptures beside(driver_);
   Current current = TUTTI_TRY(Current::make(driver_, context_));
   std::pair place(buffer.pid, buffer.base);
   auto found = opened_.find(place);
-  if (found != opened_.end() && found->second.id != buffer.id) {  // freed there, and something else is at its address
-    close(found);
-    found = opened_.end();
+  if (found != opened_.end()) close(found);  // freed there, and something else is at its address
+  if (opened_.size() == kMostOpened) {
+    close(std::min_element(opened_.begin(), opened_.end(),
+                           [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
   }
-  if (found == opened_.end()) {
-    if (opened_.size() == kMostOpened) {
-      close(std::min_element(opened_.begin(), opened_.end(),
-                             [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
-    }
-    CUipcMemHandle handle{};
-    std::memcpy(&handle, buffer.handle.data(), sizeof handle);
-    CUdeviceptr address = 0;
-    TUTTI_CUDA_TRY(driver_, cuIpcOpenMemHandle, &address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    found = opened_.emplace(place, Opened{.id = buffer.id, .address = address}).first;
-  }
-  found->second.used = ++questions_;
-  return found->second.address + (buffer.address - buffer.base);
+  CUipcMemHandle handle{};
+  std::memcpy(&handle, buffer.handle.data(), sizeof handle);
+  CUdeviceptr address = 0;
+  TUTTI_CUDA_TRY(driver_, cuIpcOpenMemHandle, &address, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  return opened_.emplace(place, Opened{.id = buffer.id, .address = address}).first;
 }
 
 }  // namespace tutti::cuda

@@ -19,14 +19,21 @@ class OwnBuffers {
  public:
   explicit OwnBuffers(const Driver& driver) : driver_(driver) {}
 
-  // None: the memory is not of a kind that has handles, or the driver gives none.
-  Result<std::optional<DeviceBuffer>> share(const void* pointer, CUcontext context);
+  // Without a handle: the memory is not of a kind that has them, or the driver gives none.
+  Result<DeviceBuffer> share(const void* pointer, CUcontext context);
 
  private:
-  using Handle = decltype(DeviceBuffer::handle);
+  // Of an allocation.
+  struct Shared {
+    CUdeviceptr base = 0;
+    decltype(DeviceBuffer::handle) handle{};
+  };
+  // None: the driver gives none.
+  Result<std::optional<Shared>> make_handle(CUdeviceptr address, CUcontext context) const;
+
   const Driver& driver_;
   std::mutex mutex_;
-  std::map<uint64_t, Handle> handles_;  // by the allocation's number, which is never used again
+  std::map<uint64_t, Shared> shared_;  // by the allocation's number, which is never used again
 };
 
 // Of other processes, and of other GPUs, in one context.
@@ -49,6 +56,7 @@ class OpenedBuffers {
   };
   using ByPlace = std::map<std::pair<int64_t, uint64_t>, Opened>;  // process and address
   void close(ByPlace::iterator opened);
+  Result<ByPlace::iterator> open_anew(const DeviceBuffer& buffer);
   Result<uint64_t> reach(const DeviceBuffer& buffer);
 
   const Driver& driver_;

@@ -79,6 +79,7 @@ struct DeviceBuffer {
   uint64_t id = 0;    // its number, which the process never gives to another one
   int64_t pid = 0;
   void* context = nullptr;  // the driver's, in that process
+  bool has_handle = false;  // false: only streams of that context can use it
   std::array<std::byte, 64> handle{};
 };
 
@@ -87,6 +88,16 @@ struct DeviceStream {
   tutti_stream_t handle = nullptr;
   void* context = nullptr;
   friend bool operator==(const DeviceStream&, const DeviceStream&) = default;
+};
+
+// The driver's: streams wait for what another stream of this process had when the event was recorded there.
+struct DeviceEvent {
+  void* handle = nullptr;
+};
+// Of one rank, for ranks that are threads of one process, and on one GPU.
+struct RankEvents {
+  DeviceEvent come;  // its stream has come to a call
+  DeviceEvent done;  // its launch has done one
 };
 
 // Which kernels ranks launch.
@@ -121,6 +132,24 @@ class RankGpu {
   };
   // Puts that on a stream, in the order; does not wait for it.
   virtual Status launch(const DeviceStream& stream, StreamOrder& order, const Launch& launch) = 0;
+
+  // The same by events, for ranks of one process: their streams share queues, in which one that waits for a word holds
+  // whatever comes behind it, also what would store that word. What they wait for here is always there before them.
+  virtual Result<RankEvents> make_events() = 0;
+  // First on the streams of all ranks: has come to the call, and says so also by the word.
+  virtual Status come(const DeviceStream& stream, StreamOrder& order, const WordValue& reached) = 0;
+  struct MeetingLaunch {
+    std::string_view kernel;
+    std::span<const cuda::FusedArgs> args;
+    std::span<const DeviceEvent> come;  // of the other ranks
+    WordValue ended;
+    WordValue gate;
+  };
+  // Then on one of them; the rank's `done` is recorded behind it.
+  virtual Status launch_behind(const DeviceStream& stream, StreamOrder& order, const MeetingLaunch& launch) = 0;
+  // And once that has been put there on the others, `done` being that rank's.
+  virtual Status go_on_behind(const DeviceStream& stream, StreamOrder& order, const DeviceEvent& done,
+                              const WordValue& gate) = 0;
 
   // What a stream does for this rank's part of a call, in this order.
   struct Part {
@@ -177,8 +206,11 @@ class DeviceModule {
   virtual Result<std::optional<Gpu>> current_gpu() = 0;
   // Brings the kernels to the device, so that no call has to. Errors: they do not run there.
   virtual Result<std::unique_ptr<RankGpu>> use(const Gpu& gpu, Kernels kernels, const KernelWords& words) = 0;
-  // Of device memory. None where other processes cannot open it.
-  virtual Result<std::optional<DeviceBuffer>> share_buffer(const void* pointer, const Gpu& gpu) = 0;
+  // Whether its memory takes atomic operations of all these, as over NVLink and not over PCIe; false where the driver
+  // does not show this process one of them.
+  virtual Result<bool> has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) = 0;
+  // Of device memory.
+  virtual Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) = 0;
   // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.
   virtual Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached,
                           const WordValue& gate) = 0;

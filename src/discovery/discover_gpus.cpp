@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <sstream>
 
 #include "discovery/facts.h"
+#include "topology/wires.h"
 
 namespace tutti {
 namespace {
@@ -25,9 +27,24 @@ std::string value_in(const std::string& information, std::string_view name) {
   return "";
 }
 
+// Of each GPU the links to one place together.
+void add_nvlinks(const ManagedGpu& managed, Gpu& gpu) {
+  for (const ManagedLink& link : managed.nvlinks) {
+    auto same = std::find_if(gpu.nvlinks.begin(), gpu.nvlinks.end(), [&](const NvLink& each) {
+      return each.peer == link.peer && each.to_switch == link.to_switch;
+    });
+    if (same != gpu.nvlinks.end()) {
+      ++same->links;
+    } else {
+      gpu.nvlinks.push_back({link.peer, link.to_switch, 1, nvlink_bytes_per_s(gpu.compute_capability)});
+    }
+  }
+}
+
 }  // namespace
 
-// By what the kernel's driver says, so that nothing of CUDA is loaded or initialized.
+// By what the kernel's driver says, so that nothing of CUDA is loaded or initialized. The management library is asked
+// where there may be something between GPUs.
 std::vector<Gpu> discover_gpus(SystemView& system) {
   std::vector<Gpu> gpus;
   for (const std::string& address : system.list_folder(kGpus)) {
@@ -40,6 +57,15 @@ std::vector<Gpu> discover_gpus(SystemView& system) {
     gpu.numa_node = numa_node_of(system, address);
     gpu.pci_path = pci_path_on(system, system.read_link("/sys/bus/pci/devices/" + address).value_or(""));
     gpus.push_back(std::move(gpu));
+  }
+  if (gpus.size() < 2) return gpus;
+  for (const ManagedGpu& managed : system.managed_gpus()) {
+    for (Gpu& gpu : gpus) {
+      if (gpu.pci_address != managed.pci_address) continue;
+      gpu.compute_capability = managed.compute_capability;
+      gpu.memory_bytes = managed.memory_bytes;
+      add_nvlinks(managed, gpu);
+    }
   }
   return gpus;
 }

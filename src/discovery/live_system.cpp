@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "discovery/hwloc_load.h"
+#include "discovery/nvml.h"
 #include "topology/cpu_list.h"
 
 namespace tutti {
@@ -115,6 +116,12 @@ uint64_t LiveSystem::filesystem_bytes(const std::string& path) {
   struct statvfs facts {};
   if (::statvfs(path.c_str(), &facts) != 0) return 0;
   return static_cast<uint64_t>(facts.f_blocks) * facts.f_frsize;
+}
+
+// Asked once: it takes long, and wires stay where they are while a process lives.
+std::vector<ManagedGpu> LiveSystem::managed_gpus() {
+  static const std::vector<ManagedGpu> known = ask_nvml("libnvidia-ml.so.1");
+  return known;
 }
 
 bool LiveSystem::has_library(const std::string& name) {

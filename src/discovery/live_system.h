@@ -15,6 +15,7 @@ class LiveSystem final : public SystemView {
   Result<std::vector<Interface>> interfaces() override;
   Result<ProcessFacts> process() override;
   uint64_t filesystem_bytes(const std::string& path) override;
+  std::vector<ManagedGpu> managed_gpus() override;
   bool has_library(const std::string& name) override;
 };
 

@@ -36,6 +36,7 @@ class Recorder final : public SystemView {
   uint64_t filesystem_bytes(const std::string& path) override {
     return machine_.filesystems[path] = system_.filesystem_bytes(path);
   }
+  std::vector<ManagedGpu> managed_gpus() override { return machine_.gpus = system_.managed_gpus(); }
   bool has_library(const std::string& name) override {
     bool present = system_.has_library(name);
     if (present) machine_.libraries.push_back(name);
@@ -79,6 +80,7 @@ class RecordedSystem final : public SystemView {
     auto found = machine_.filesystems.find(path);
     return found == machine_.filesystems.end() ? 0 : found->second;
   }
+  std::vector<ManagedGpu> managed_gpus() override { return machine_.gpus; }
   bool has_library(const std::string& name) override {
     return std::find(machine_.libraries.begin(), machine_.libraries.end(), name) != machine_.libraries.end();
   }

@@ -25,6 +25,7 @@ struct Machine {
   TextMap links;
   std::vector<std::string> cgroup_mounts;       // lines of /proc/self/mountinfo
   std::map<std::string, uint64_t> filesystems;  // sizes in bytes by mount point
+  std::vector<ManagedGpu> gpus;                 // what their management library said of them
   std::vector<std::string> libraries;           // those of the libraries asked for that were there
   Costs costs;                                  // as calibrated when it was recorded
   friend bool operator==(const Machine&, const Machine&) = default;

@@ -29,6 +29,20 @@ void describe(V& v, T& interface) {
   v.texts("addresses", interface.addresses);
 }
 
+template <typename V, Is<ManagedLink> T>
+void describe(V& v, T& link) {
+  v.text("peer", link.peer);
+  v.flag("to_switch", link.to_switch);
+}
+
+template <typename V, Is<ManagedGpu> T>
+void describe(V& v, T& gpu) {
+  v.text("pci_address", gpu.pci_address);
+  v.number("compute_capability", gpu.compute_capability, 0, 10'000);
+  v.number("memory_bytes", gpu.memory_bytes, 0, std::numeric_limits<int64_t>::max());
+  v.list("nvlinks", gpu.nvlinks);
+}
+
 template <typename V, Is<Machine> T>
 void describe(V& v, T& machine) {
   v.object("process", machine.process);
@@ -39,6 +53,7 @@ void describe(V& v, T& machine) {
   v.text_map("links", machine.links);
   v.texts("cgroup_mounts", machine.cgroup_mounts);
   v.number_map("filesystems", machine.filesystems);
+  v.list("gpus", machine.gpus);
   v.texts("libraries", machine.libraries);
   v.object("costs", machine.costs);
 }

@@ -42,6 +42,20 @@ struct ProcessFacts {
   friend bool operator==(const ProcessFacts&, const ProcessFacts&) = default;
 };
 
+// What the GPUs' management library says of one of them.
+struct ManagedLink {
+  std::string peer;        // PCI address of what is at the other end
+  bool to_switch = false;  // which is no GPU
+  friend bool operator==(const ManagedLink&, const ManagedLink&) = default;
+};
+struct ManagedGpu {
+  std::string pci_address;
+  int compute_capability = 0;        // 90 for 9.0; 0: unknown
+  uint64_t memory_bytes = 0;         // 0: unknown
+  std::vector<ManagedLink> nvlinks;  // each that is up
+  friend bool operator==(const ManagedGpu&, const ManagedGpu&) = default;
+};
+
 class SystemView {
  public:
   virtual ~SystemView() = default;
@@ -60,6 +74,8 @@ class SystemView {
   virtual Result<ProcessFacts> process() = 0;
   // Size of the file system mounted at `path`, 0 when there is none.
   virtual uint64_t filesystem_bytes(const std::string& path) = 0;
+  // None where no such library is installed.
+  virtual std::vector<ManagedGpu> managed_gpus() = 0;
   // Whether the shared library can be opened.
   virtual bool has_library(const std::string& name) = 0;
 };

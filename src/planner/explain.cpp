@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/text.h"
+#include "planner/gpu_tuning.h"
 #include "planner/wire_load.h"
 #include "topology/tree.h"
 #include "topology/units.h"
@@ -20,9 +21,14 @@ uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
 }
 
 // What predictions for ranks on GPUs count on; none for others.
-std::vector<std::string> assumptions_of(const Topology& topology) {
+std::vector<std::string> assumptions_of(const Topology& topology, Collective collective) {
   std::vector<std::string> assumptions;
   if (!topology.has_gpu_ranks()) return assumptions;
+  if (are_calls_of_gpus(topology, collective)) {
+    assumptions.emplace_back(
+        "kernels reach the memory of all these GPUs; if not, what is on them goes through the host");
+    return assumptions;
+  }
   bool by_gpu = false, by_rdma = false;
   for (const LinkClass& each : link_classes(topology)) {
     by_rdma = by_rdma || each.link.kind == LinkKind::kRdma;
@@ -111,7 +117,9 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   if (topology.has_gpu_ranks()) {
     for (const LinkClass& each : link_classes(topology)) text += fmt::format("  link       {}\n", link_text(each));
   }
-  for (const std::string& each : assumptions_of(topology)) text += fmt::format("  assumed    {}\n", each);
+  for (const std::string& each : assumptions_of(topology, request.collective)) {
+    text += fmt::format("  assumed    {}\n", each);
+  }
   if (options.candidates) text += candidates_text(request.collective, choice, class_bytes);
   if (options.steps) text += steps_text(choice.plan);
   return text;
@@ -145,7 +153,8 @@ std::string to_json(const Topology& topology, const Request& request, const Choi
                {"reason", alone ? std::string(kAlone) : choice.reason},
                {"candidates", std::move(candidates)},
                {"plan", alone ? Json() : Json::parse(to_json(choice.plan, options.steps))}};
-  if (auto assumptions = assumptions_of(topology); !assumptions.empty()) json["assumptions"] = assumptions;
+  auto assumptions = assumptions_of(topology, request.collective);
+  if (!assumptions.empty()) json["assumptions"] = assumptions;
   return json.dump(2) + "\n";
 }
 

@@ -26,7 +26,7 @@ class BenchOnGpu(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertRegex(done.stdout, r"(?m)^#  Rank +2 Pid +\d+ on .+ device cuda:0 fake$")
                 self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
-                self.assertRegex(done.stdout, r"# Copy within the GPU  : [\d.]+ GB/s")
+                self.assertRegex(done.stdout, r"# Copy within the GPU  : [\d.]+ GB/s, of 64 MiB;")
                 self.assertEqual({row[-1] for row in self.rows(done.stdout)}, {"fused/gpu"})
                 self.assertTrue(all(row[-3].endswith("%") for row in self.rows(done.stdout)), done.stdout)
 
@@ -40,6 +40,7 @@ class BenchOnGpu(unittest.TestCase):
                 result = json.load(file)
         placement = result["results"][0]["out_of_place"]
         self.assertEqual([rank["device"] for rank in result["ranks"]], ["cuda:1 fake"] * 2)
+        self.assertEqual(result["gpu_copy_bytes"], 64 << 20)
         copied_us = 2 * 65536 / result["gpu_copy_gbps"] / 1e3
         self.assertAlmostEqual(placement["of_copy"], copied_us / placement["time_us"])
 

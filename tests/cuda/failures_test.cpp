@@ -101,8 +101,8 @@ TEST_CASE("streams of which one is captured and one is not are refused, and the 
 TEST_CASE("a driver's call that fails ends the communicator on all ranks, with its name") {
   const Gpu& gpu = Gpu::driver();
   if (gpu.fake_fail == nullptr) return;  // only the fake driver fails when it is told to
-  for (const char* call : {"cuMemcpyAsync", "cuLaunchHostFunc", "cuStreamWaitValue32", "cuStreamWriteValue32",
-                           "cuEventRecord", "cuStreamGetCaptureInfo", "cuMemHostGetDevicePointer"}) {
+  for (const char* call : {"cuMemcpyAsync", "cuLaunchHostFunc", "cuStreamBatchMemOp", "cuEventRecord",
+                           "cuStreamGetCaptureInfo"}) {
     INFO(call);
     auto wrong = with_gpu_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
       OnGpu<float> in(kCount, rank == 0 ? Where::kDevice : Where::kHost, 1);

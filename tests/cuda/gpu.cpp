@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 namespace tutti::test {
 
 const Gpu& Gpu::driver() {
@@ -19,6 +21,7 @@ const Gpu& Gpu::driver() {
     TUTTI_CUDA_TEST_CALLS(TUTTI_CUDA_TEST_CALL)
 #undef TUTTI_CUDA_TEST_CALL
     gpu.fake_fail = reinterpret_cast<decltype(gpu.fake_fail)>(::dlsym(handle, "fake_cuda_fail"));
+    gpu.fake_has_failed = reinterpret_cast<decltype(gpu.fake_has_failed)>(::dlsym(handle, "fake_cuda_has_failed"));
     gpu.fake_break_device =
         reinterpret_cast<decltype(gpu.fake_break_device)>(::dlsym(handle, "fake_cuda_break_device"));
     gpu.fake_give_handles =
@@ -28,16 +31,31 @@ const Gpu& Gpu::driver() {
     gpu.fake_hold_kernels =
         reinterpret_cast<decltype(gpu.fake_hold_kernels)>(::dlsym(handle, "fake_cuda_hold_kernels"));
     gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
+    gpu.fake_all_calls = reinterpret_cast<decltype(gpu.fake_all_calls)>(::dlsym(handle, "fake_cuda_all_calls"));
+    gpu.fake_give_native_atomics =
+        reinterpret_cast<decltype(gpu.fake_give_native_atomics)>(::dlsym(handle, "fake_cuda_give_native_atomics"));
     must(gpu.cuInit(0));
     return gpu;
   }();
   return opened;
 }
 
+namespace {
+const char* of_environment_or(const char* variable, const char* usual) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? usual : given;
+}
+}  // namespace
+
+const char* Gpu::library() { return of_environment_or("GPU_TEST_DRIVER", TUTTI_TEST_CUDA_DRIVER); }
+const char* Gpu::module() { return of_environment_or("GPU_TEST_MODULE", TUTTI_TEST_CUDA_MODULE); }
+
 void Gpu::use(int device) const {
   CUdevice handle = 0;
   CUcontext context = nullptr;
-  must(cuDeviceGet(&handle, device));
+  int count = 0;
+  must(cuDeviceGetCount(&count));
+  must(cuDeviceGet(&handle, device % count));
   must(cuDevicePrimaryCtxRetain(&context, handle));
   must(cuCtxSetCurrent(context));
 }

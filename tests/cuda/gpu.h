@@ -42,16 +42,22 @@ struct Gpu {
   TUTTI_CUDA_TEST_CALLS(TUTTI_CUDA_TEST_CALL)
 #undef TUTTI_CUDA_TEST_CALL
   void (*fake_fail)(const char* call, int after, CUresult result) = nullptr;  // null on a real GPU
+  int (*fake_has_failed)() = nullptr;
   void (*fake_break_device)(CUresult result) = nullptr;
   void (*fake_give_handles)(int give) = nullptr;
   void (*fake_give_peer_access)(int give) = nullptr;
   void (*fake_hold_kernels)(int device) = nullptr;
+  void (*fake_give_native_atomics)(int give) = nullptr;
   int (*fake_calls)(const char* call) = nullptr;  // so far
+  int (*fake_all_calls)() = nullptr;
 
   static const Gpu& driver();
-  // Of its library, for the option cuda_driver.
-  static const char* library() { return TUTTI_TEST_CUDA_DRIVER; }
-  // Makes a device the calling thread's current one.
+  // Of its library, for the option cuda_driver: the fake one, or that of the environment (GPU_TEST_DRIVER), for tests
+  // that run on a GPU too.
+  static const char* library();
+  // tutti's module, alike (GPU_TEST_MODULE).
+  static const char* module();
+  // Makes a device the calling thread's current one. A machine with fewer begins with the first again.
   void use(int device = 0) const;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "cuda/jobs.h"
@@ -63,9 +64,20 @@ void check(const std::string& call, const std::vector<std::string>& said_by) {
 
 const Options kOptions = {{"timeout_ms", "20000"}};
 
+using Names = std::set<std::string>;
+
+// Each of these was made at the time, and failed.
+void check_made(const Names& failed, const Names& must_be_made) {
+  for (const std::string& call : must_be_made) {
+    INFO(call);
+    CHECK(failed.contains(call));
+  }
+}
+
 // Where ranks are: rank * `step` is the device of each.
-void check_joining(int step) {
+void check_joining(int step, const Names& must_be_made) {
   const Gpu& gpu = Gpu::driver();
+  Names failed;
   for (const char* call : kCalls) {
     for (int after : {0, 1}) {
       INFO(call << " after " << after);
@@ -88,13 +100,16 @@ void check_joining(int step) {
             while (!may_join) std::this_thread::yield();
           });
       gpu.fake_fail("", 0, CUDA_SUCCESS);
+      if (gpu.fake_has_failed()) failed.insert(call);
       check(call, wrong);
     }
   }
+  check_made(failed, must_be_made);
 }
 
-void check_calls(int step) {
+void check_calls(int step, const Names& must_be_made) {
   const Gpu& gpu = Gpu::driver();
+  Names failed;
   for (const char* call : kCalls) {
     for (int after : {0, 1, 3}) {
       INFO(call << " after " << after);
@@ -112,19 +127,70 @@ void check_calls(int step) {
       auto wrong = step == 0 ? with_ranks_of_one_gpu(kRanks, kOptions, body)
                              : with_ranks_of_gpus(kRanks, kOptions, body);
       gpu.fake_fail("", 0, CUDA_SUCCESS);
+      if (gpu.fake_has_failed()) failed.insert(call);
       check(call, wrong);
     }
   }
+  check_made(failed, must_be_made);
 }
 
+// Rank 0 captures a call; what fails is named, and nothing is left behind.
+void check_captures(int step) {
+  const Gpu& gpu = Gpu::driver();
+  for (const char* call : {"cuUserObjectCreate", "cuGraphRetainUserObject", "cuStreamGetCaptureInfo",
+                           "cuStreamBatchMemOp", "cuLaunchHostFunc", "cuEventRecord"}) {
+    INFO(call);
+    Counted releases("cuUserObjectRelease");
+    auto body = [&](tutti_comm_t* comm, int rank) -> std::string {
+      Stream stream;
+      Buffers buffers(rank, Where::kDevice);
+      std::string error = buffers.sum(comm, stream);
+      (void)stream.synchronize();
+      error += said(comm, tutti_barrier(comm, nullptr));
+      if (rank != 0 || !error.empty()) return error;
+      CUgraph graph = nullptr;
+      must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+      gpu.fake_fail(call, 0, CUDA_ERROR_UNKNOWN);
+      error = buffers.sum(comm, stream);
+      gpu.fake_fail("", 0, CUDA_SUCCESS);
+      if (gpu.cuStreamEndCapture(stream.get(), &graph) == CUDA_SUCCESS) must(gpu.cuGraphDestroy(graph));
+      return error;
+    };
+    auto wrong = step == 0 ? with_ranks_of_one_gpu(kRanks, kOptions, body) : with_ranks_of_gpus(kRanks, kOptions, body);
+    CHECK(gpu.fake_has_failed());
+    CHECK_THAT(wrong[0], Catch::Contains(call));
+    CHECK(releases.now() == (std::string(call) == "cuGraphRetainUserObject" ? 1 : 0));
+  }
+}
+
+// Other processes' memory is for processes_main.cpp; that code is brought to a device happens once in a process.
+const Names kJoinOnOne = {"cuCtxGetCurrent",   "cuCtxGetDevice",       "cuDeviceGetUuid",
+                          "cuCtxPushCurrent",  "cuDeviceGetAttribute", "cuMemHostRegister",
+                          "cuEventCreate",     "cuMemHostGetDevicePointer"};
+const Names kJoinOnTwo = {"cuCtxGetCurrent",    "cuCtxGetDevice",        "cuDeviceGetUuid",
+                          "cuCtxPushCurrent",   "cuDeviceGetAttribute",  "cuMemHostRegister",
+                          "cuMemAlloc",         "cuMemsetD8Async",       "cuMemHostGetDevicePointer",
+                          "cuDeviceGet",        "cuDeviceGetCount",      "cuDeviceGetP2PAttribute",
+                          "cuMemGetAddressRange", "cuIpcGetMemHandle",   "cuStreamCreateWithPriority",
+                          "cuPointerGetAttributes", "cuCtxEnablePeerAccess", "cuCtxGetStreamPriorityRange",
+                          "cuStreamSynchronize"};
+const Names kCallsMade = {"cuPointerGetAttributes", "cuCtxPushCurrent", "cuStreamGetCtx",  "cuStreamGetCaptureInfo",
+                          "cuStreamWaitEvent",      "cuEventRecord",    "cuLaunchKernel",  "cuStreamBatchMemOp",
+                          "cuMemcpyAsync",          "cuLaunchHostFunc"};
+
 TEST_CASE("a driver's call that fails while ranks join is named, or done without") {
-  SECTION("on one GPU") { check_joining(0); }
-  SECTION("on two") { check_joining(1); }
+  SECTION("on one GPU") { check_joining(0, kJoinOnOne); }
+  SECTION("on two") { check_joining(1, kJoinOnTwo); }
 }
 
 TEST_CASE("a driver's call that fails in calls is named, or done without") {
-  SECTION("on one GPU") { check_calls(0); }
-  SECTION("on two") { check_calls(1); }
+  SECTION("on one GPU") { check_calls(0, kCallsMade); }
+  SECTION("on two") { check_calls(1, kCallsMade); }
+}
+
+TEST_CASE("a driver's call that fails in a capture is named") {
+  SECTION("on one GPU") { check_captures(0); }
+  SECTION("on two") { check_captures(1); }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace tutti::test {
 
 inline Options gpu_options(Options more = {}) {
-  more.insert({"cuda_driver", TUTTI_TEST_CUDA_DRIVER});
-  more.insert({"cuda_module", TUTTI_TEST_CUDA_MODULE});
+  more.insert({"cuda_driver", Gpu::library()});
+  more.insert({"cuda_module", Gpu::module()});
   return more;
 }
 

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "cuda/jobs.h"
@@ -25,6 +27,61 @@ TEST_CASE("calls among ranks of one GPU take one launch each and never the host"
   CHECK(launches.now() == kCalls);
   CHECK(host.now() == 0);
   CHECK(copies.now() == 0);
+}
+
+// A process has eight queues per device, here as on a GPU: streams beyond that share them.
+TEST_CASE("threads on one GPU may have more streams than that has queues") {
+  constexpr int kCalls = 20;
+  for (int nranks : {9, 12, 16}) {
+    INFO(nranks << " ranks");
+    Counted launches("cuLaunchKernel");
+    auto wrong = with_ranks_of_one_gpu(nranks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+      OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+      Stream streams[2];
+      std::string error;
+      for (int i = 0; i < kCalls; ++i) error += sum(comm, in, out, streams[(i + rank) % 2].get());
+      for (const Stream& each : streams) {
+        if (each.synchronize() != CUDA_SUCCESS) error += "a stream has failed";
+      }
+      int32_t all = nranks * (nranks + 1) / 2;
+      return error + (out.download() == std::vector<int32_t>(1000, all) ? "" : "another sum");
+    });
+    CHECK(wrong == std::vector<std::string>(nranks));
+    CHECK(launches.now() == kCalls);
+  }
+}
+
+TEST_CASE("one thread has several ranks of one GPU by putting their calls into a group") {
+  constexpr int kRanks = 4, kThreads = 2;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<tutti_comm_t*> comms(kRanks);
+  int joined = 0, summed = 0;
+  auto await = [&](int& count) {
+    std::unique_lock lock(mutex);
+    if (++count == kRanks) changed.notify_all();
+    changed.wait(lock, [&] { return count == kRanks; });
+  };
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+    comms[static_cast<size_t>(rank)] = comm;
+    await(joined);
+    std::string error;
+    if (rank < kThreads) {
+      Stream streams[2];
+      OnGpu<int32_t> in(100, Where::kDevice, 1);
+      OnGpu<int32_t> outs[2] = {OnGpu<int32_t>(100), OnGpu<int32_t>(100)};
+      tutti_group_begin();
+      for (int i : {0, 1}) error += sum(comms[static_cast<size_t>(rank + i * kThreads)], in, outs[i], streams[i].get());
+      error += said(comm, tutti_group_end());
+      for (int i : {0, 1}) {
+        must(streams[i].synchronize());
+        error += outs[i].download() == std::vector<int32_t>(100, kRanks) ? "" : "another sum";
+      }
+    }
+    await(summed);
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
 TEST_CASE("a barrier among ranks of one GPU needs no launch, and holds streams until all have come") {
@@ -152,7 +209,7 @@ TEST_CASE("a rank that repeats a captured call meets ranks that make it anew") {
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
-TEST_CASE("memory that others cannot open goes through the host") {
+TEST_CASE("threads on one GPU need no handles of their memory") {
   constexpr int kRanks = 2;
   Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc");
   Gpu::driver().fake_give_handles(0);
@@ -165,8 +222,57 @@ TEST_CASE("memory that others cannot open goes through the host") {
   });
   Gpu::driver().fake_give_handles(1);
   CHECK(wrong == std::vector<std::string>(kRanks));
-  CHECK(launches.now() == 0);
-  CHECK(host.now() == kRanks);
+  CHECK(launches.now() == 1);
+  CHECK(host.now() == 0);
+}
+
+TEST_CASE("memory of a device is registered as it is, and what calls would look up is looked up then") {
+  constexpr int kRanks = 2;
+  Counted handles("cuIpcGetMemHandle");
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    OnGpu<int32_t> managed(1000, Where::kManaged), pinned(1000, Where::kPinned);
+    Stream stream;
+    std::vector<void*> made;
+    std::string error;
+    for (const OnGpu<int32_t>* each : {&in, &out, &out, &managed}) {
+      made.push_back(nullptr);
+      error += said(comm, tutti_comm_register(comm, each->data(), each->bytes(), &made.back()), "register");
+    }
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (handles.now() != 2 * kRanks) error += "not looked up; ";
+    error += sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    if (handles.now() != 2 * kRanks) error += "looked up again; ";
+    if (out.download() != std::vector<int32_t>(1000, 3)) error += "another sum; ";
+    error += said(comm, tutti_comm_deregister(comm, made[1]), "deregister");
+    if (tutti_comm_deregister(comm, made[1]) != TUTTI_INVALID_ARGUMENT) error += "deregistered twice; ";
+    return error;  // the others are left to the communicator
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("a call on one GPU takes few of the driver's calls") {
+  constexpr int kRanks = 4, kMostPerRank = 40;
+  const Gpu& gpu = Gpu::driver();
+  std::atomic<int> before{0}, after{0};
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    std::string error;
+    for (int i = 0; i < 3; ++i) error += sum(comm, in, out, stream.get());
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (rank == 0) before = gpu.fake_all_calls();
+    error += said(comm, tutti_barrier(comm, nullptr));
+    error += sum(comm, in, out, stream.get());
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (rank == 0) after = gpu.fake_all_calls();
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  UNSCOPED_INFO(after - before << " calls");
+  CHECK(after - before <= kRanks * kMostPerRank);
 }
 
 TEST_CASE("ranks of one GPU that make different calls are told") {
@@ -184,23 +290,6 @@ TEST_CASE("ranks of one GPU that make different calls are told") {
     CHECK_THAT(each, Catch::Contains("1000"));
     CHECK_THAT(each, Catch::Contains("999"));
   }
-}
-
-TEST_CASE("a message on the host does not wait until the other rank has made the calls before it") {
-  constexpr int kRanks = 2;
-  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "5000"}}, [&](tutti_comm_t* comm, int rank) {
-    OnGpu<int32_t> in(100, Where::kDevice, rank + 1), out(100);
-    Stream stream;
-    std::string error;
-    int32_t message = 7;
-    if (rank == 0) error += sum(comm, in, out, stream.get());
-    if (rank == 0) error += said(comm, tutti_send(&message, 1, TUTTI_INT32, 1, 0, comm, nullptr));
-    if (rank == 1) error += said(comm, tutti_recv(&message, 1, TUTTI_INT32, 0, 0, comm, nullptr, nullptr));
-    if (rank == 1) error += sum(comm, in, out, stream.get());
-    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
-    return error + (out.download() == std::vector<int32_t>(100, 3) ? "" : "another sum");
-  });
-  CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
 TEST_CASE("a stream of another device than the ranks' goes through the host") {
@@ -280,8 +369,7 @@ TEST_CASE("a stream of another rank of the GPU that does not come to a call is n
 
 TEST_CASE("what fails in a launch on one GPU fails the call of all ranks, and frees their streams") {
   constexpr int kRanks = 3;
-  for (const char* call :
-       {"cuLaunchKernel", "cuStreamWaitValue32", "cuStreamWriteValue32", "cuMemHostGetDevicePointer"}) {
+  for (const char* call : {"cuLaunchKernel", "cuStreamWaitEvent", "cuEventRecord", "cuStreamBatchMemOp"}) {
     INFO(call);
     auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
       OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
@@ -327,24 +415,22 @@ TEST_CASE("after a failure the streams of a GPU go on when the launches have end
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
-TEST_CASE("ranks of a GPU whose kernels cannot be brought there go through the host") {
+// That its code cannot be brought there is for processes_main.cpp: this process may have loaded it before.
+TEST_CASE("ranks of a GPU that does not tell which it is go through the host") {
   constexpr int kRanks = 2;
-  for (const char* call : {"cuModuleLoadData", "cuDeviceGetUuid"}) {
-    INFO(call);
-    Counted launches("cuLaunchKernel");
-    // The streams of the test come later.
-    Gpu::driver().fake_fail(call, 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
-    auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
-      OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
-      Stream stream;
-      std::string error = sum(comm, in, out, stream.get());
-      if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
-      return error + (out.download() == std::vector<int32_t>(1000, 3) ? "" : "another sum");
-    });
-    Gpu::driver().fake_fail("", 0, CUDA_SUCCESS);
-    CHECK(wrong == std::vector<std::string>(kRanks));
-    if (std::string(call) != "cuModuleLoadData") CHECK(launches.now() == 0);
-  }
+  Counted launches("cuLaunchKernel"), asked("cuDeviceGetUuid");
+  Gpu::driver().fake_fail("cuDeviceGetUuid", 0, CUDA_ERROR_UNKNOWN);
+  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    std::string error = sum(comm, in, out, stream.get());
+    if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+    return error + (out.download() == std::vector<int32_t>(1000, 3) ? "" : "another sum");
+  });
+  Gpu::driver().fake_fail("", 0, CUDA_SUCCESS);
+  CHECK(wrong == std::vector<std::string>(kRanks));
+  CHECK(asked.now() == kRanks);
+  CHECK(launches.now() == 0);
 }
 
 }  // namespace

@@ -2,11 +2,19 @@
 // ends with 1.
 //   processes sums [each]    collectives on memory that comes and goes
 //   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
+//   processes ahead [each]   rank 0 makes calls before the others do, and sends them what they need for these
+//   processes bare [each]    memory without handles: calls go through the host
+//   processes unloaded [each]  code that does not run there: the same
+//   processes injected [each]  calls about other processes' memory that fail: the same
+//   processes counted [each]   a call takes few of the driver's
+//   processes late [each]    rank 1 makes no call: the others hear of it, and their streams go on
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "cuda/gpu.h"
@@ -92,16 +100,133 @@ int run_killed(const Job& job) {
   return 0;
 }
 
+int run_ahead(const Job& job) {
+  constexpr int kCalls = 60;
+  Stream stream;
+  OnGpu<int32_t> a(1000, Where::kDevice, 1), b(1000);
+  int32_t message = 7;
+  auto call = [&] {
+    for (int i = 0; i < kCalls; ++i) {
+      const OnGpu<int32_t>& from = i % 2 == 0 ? a : b;
+      const OnGpu<int32_t>& to = i % 2 == 0 ? b : a;
+      tutti_all_reduce(from.data(), to.data(), 1000, TUTTI_INT32, TUTTI_MAX, job.comm, stream.get());
+    }
+  };
+  if (job.rank == 0) call();
+  for (int peer = 1; job.rank == 0 && peer < job.nranks; ++peer) {
+    tutti_send(&message, 1, TUTTI_INT32, peer, 0, job.comm, nullptr);
+  }
+  if (job.rank != 0) {
+    tutti_recv(&message, 1, TUTTI_INT32, 0, 0, job.comm, nullptr, nullptr);
+    call();
+  }
+  if (stream.synchronize() != CUDA_SUCCESS || tutti_comm_status(job.comm) != TUTTI_SUCCESS) {
+    return wrong(job, tutti_last_error(job.comm));
+  }
+  return a.download() == std::vector<int32_t>(1000, 1) ? 0 : wrong(job, "another maximum");
+}
+
+// Rank 0 calls when the others have: on one GPU it is the one that launches.
+std::string sum_once(const Job& job, const Stream& stream, const OnGpu<int32_t>& in, OnGpu<int32_t>& out) {
+  int32_t word = 0;
+  for (int peer = 1; job.rank == 0 && peer < job.nranks; ++peer) {
+    tutti_recv(&word, 1, TUTTI_INT32, peer, 0, job.comm, nullptr, nullptr);
+  }
+  tutti_all_reduce(in.data(), out.data(), in.host.size(), TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+  if (job.rank != 0) tutti_send(&word, 1, TUTTI_INT32, 0, 0, job.comm, nullptr);
+  if (stream.synchronize() != CUDA_SUCCESS || tutti_comm_status(job.comm) != TUTTI_SUCCESS) {
+    return tutti_last_error(job.comm);
+  }
+  return out.download() == std::vector<int32_t>(in.host.size(), job.nranks) ? "" : "another sum";
+}
+
+// What the job has done, or not done, before it joined keeps its GPUs from doing calls.
+int run_through_host(const Job& job) {
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  OnGpu<int32_t> in(1000, Where::kDevice, 1), out(1000);
+  std::string what = sum_once(job, stream, in, out);
+  if (!what.empty()) return wrong(job, what);
+  if (gpu.fake_calls("cuLaunchKernel") != 0) return wrong(job, "there was a launch");
+  return gpu.fake_calls("cuLaunchHostFunc") > 0 ? 0 : wrong(job, "the call did not go through the host");
+}
+
+// Each fails once, on all ranks, and is done without or named.
+int run_injected(const Job& job) {
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  auto small = std::make_unique<OnGpu<int32_t>>(1000, Where::kDevice, 1);
+  OnGpu<int32_t> out(1000);
+  std::string what = sum_once(job, stream, *small, out);
+  if (!what.empty()) return wrong(job, "before all: " + what);
+  // The rank that launches closes what has gone, and opens anew; where ranks have a GPU each, all do.
+  for (const char* call : {"cuIpcGetMemHandle", "cuIpcCloseMemHandle", "cuIpcOpenMemHandle"}) {
+    small.reset();
+    small = std::make_unique<OnGpu<int32_t>>(1000, Where::kDevice, 1);  // at the same address
+    int32_t before = gpu.fake_calls(call), made = 0, all = 0;
+    gpu.fake_fail(call, 0, CUDA_ERROR_UNKNOWN);
+    what = sum_once(job, stream, *small, out);
+    gpu.fake_fail("", 0, CUDA_SUCCESS);
+    // Too late to go through the host, where ranks have a GPU each.
+    bool ends_it = !job.on_one_gpu && std::string(call) == "cuIpcOpenMemHandle";
+    if (ends_it) return what.find(call) != std::string::npos ? 0 : wrong(job, "unexpected: " + what);
+    if (!what.empty()) return wrong(job, std::string(call) + ": " + what);
+    made = gpu.fake_calls(call) - before;
+    if (tutti_all_reduce(&made, &all, 1, TUTTI_INT32, TUTTI_SUM, job.comm, nullptr) != TUTTI_SUCCESS) {
+      return wrong(job, std::string("after ") + call + ": " + tutti_last_error(job.comm));
+    }
+    if (all == 0) return wrong(job, std::string(call) + " was not made");
+  }
+  return 0;
+}
+
+int run_counted(const Job& job) {
+  constexpr int kMost = 40;
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  OnGpu<int32_t> in(1000, Where::kDevice, 1), out(1000);
+  std::string what;
+  int made = 0;
+  for (int i = 0; i < 4; ++i) {
+    int before = gpu.fake_all_calls();
+    what += sum_once(job, stream, in, out);
+    made = gpu.fake_all_calls() - before;  // in the last of these, which has all that can be kept
+  }
+  std::printf("rank %d made %d calls\n", job.rank, made);
+  if (made > kMost) return wrong(job, std::to_string(made) + " calls of the driver for one");
+  return what.empty() ? 0 : wrong(job, what);
+}
+
+int run_late(const Job& job) {
+  Stream stream;
+  OnGpu<int32_t> in(1000), out(1000);
+  if (job.rank != 1) {
+    tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    (void)stream.synchronize();
+  }
+  for (int i = 0; i < 2000 && tutti_comm_status(job.comm) == TUTTI_SUCCESS; ++i) ::usleep(5000);
+  std::string why = tutti_last_error(job.comm);
+  bool is_named = why.find("rank 1 has not called all_reduce") != std::string::npos;
+  if (job.rank == 1) return why.empty() ? wrong(job, "has heard nothing") : 0;
+  return is_named ? 0 : wrong(job, "unexpected: " + why);
+}
+
 int run(const std::string& what, bool on_one_gpu) {
   const char* rank = std::getenv("TUTTI_RANK");
   Gpu::driver().use(on_one_gpu || rank == nullptr ? 0 : std::atoi(rank));
+  if (what == "bare") Gpu::driver().fake_give_handles(0);
+  if (what == "unloaded") Gpu::driver().fake_fail("cuModuleLoadData", 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
   Job job{.on_one_gpu = on_one_gpu};
   if (tutti_comm_init_from_environment(&job.comm, nullptr) != TUTTI_SUCCESS) {
     return wrong(job, tutti_last_error(nullptr));
   }
   tutti_comm_rank(job.comm, &job.rank);
   tutti_comm_size(job.comm, &job.nranks);
-  int result = what == "killed" ? run_killed(job) : run_sums(job);
+  static const std::map<std::string, int (*)(const Job&)> kBodies = {
+      {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
+      {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host}};
+  auto* body = kBodies.at(what);
+  int result = body(job);
   tutti_comm_destroy(job.comm);
   return result;
 }

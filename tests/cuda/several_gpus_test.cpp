@@ -391,7 +391,7 @@ TEST_CASE("a rank that gives up while kernels wait for it ends them") {
 TEST_CASE("what fails in a launch on several GPUs fails the call of all ranks, and frees their streams") {
   constexpr int kRanks = 3;
   for (const char* call :
-       {"cuLaunchKernel", "cuStreamWaitValue32", "cuStreamWriteValue32", "cuMemHostGetDevicePointer"}) {
+       {"cuLaunchKernel", "cuStreamBatchMemOp"}) {
     INFO(call);
     auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
       OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
@@ -423,6 +423,38 @@ TEST_CASE("ranks are planned for on the GPUs that they use, if the host knows al
   CHECK(placed.ranks[0].gpu == 1);
   CHECK(placed.ranks[1].gpu == 0);
   CHECK(on_gpus(host, std::vector<std::string>{first, "another"}) == host);
+}
+
+TEST_CASE("GPUs that take each other's atomic operations are planned for as joined by NVLink") {
+  constexpr int kRanks = 4;
+  auto info_of_large_calls = [](bool give) {
+    Gpu::driver().fake_give_native_atomics(give ? 1 : 0);
+    uint64_t predicted_ns = 0;
+    auto algorithms = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+      Stream stream;
+      tutti_plan_info_t info{};
+      info.struct_size = sizeof info;
+      tutti_call_t call{};
+      call.struct_size = sizeof call;
+      call.collective = TUTTI_ALL_REDUCE;
+      call.datatype = TUTTI_FLOAT32;
+      call.op = TUTTI_SUM;
+      call.count = 16 << 20;
+      call.stream = stream.get();
+      std::string error = said(comm, tutti_comm_plan_info(comm, &call, &info));
+      if (rank == 0) predicted_ns = info.predicted_ns;
+      return error + info.algorithm;
+    });
+    Gpu::driver().fake_give_native_atomics(0);
+    return std::pair(algorithms, predicted_ns);
+  };
+  auto [joined, joined_ns] = info_of_large_calls(true);
+  auto [apart, apart_ns] = info_of_large_calls(false);
+  CHECK(joined == std::vector<std::string>(kRanks, "direct_two_shot"));
+  // Two times three quarters of 64 MiB by 12 links, of 23.5 GB/s each, and what is beside that.
+  CHECK(joined_ns > 350'000);
+  CHECK(joined_ns < 400'000);
+  CHECK(apart_ns > 2 * joined_ns);
 }
 
 TEST_CASE("places of programs never overlap, and none is taken back before its last call is done") {

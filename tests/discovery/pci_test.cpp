@@ -82,6 +82,7 @@ class SystemBelow final : public SystemView {
   Result<std::vector<Interface>> interfaces() override { return std::vector<Interface>(); }
   Result<ProcessFacts> process() override { return ProcessFacts(); }
   uint64_t filesystem_bytes(const std::string&) override { return 0; }
+  std::vector<ManagedGpu> managed_gpus() override { return {}; }
   bool has_library(const std::string&) override { return false; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "plan/validate.h"
 #include "planner/explain.h"
+#include "planner/gpu_tuning.h"
 #include "planner/planner.h"
 #include "planner/topologies.h"
 #include "planner/wire_load.h"
@@ -44,7 +45,8 @@ std::string explanations(const std::string& name) {
     for (uint64_t size_bytes : {uint64_t{64}, uint64_t{1} << 20, kLarge}) {
       Topology topology = on_gpus(name, hosts);
       Request request{.count = size_bytes / 4};
-      text += to_text(topology, request, choice_of(topology, size_bytes), {.candidates = true}) + "\n";
+      Tuning tuning = are_calls_of_gpus(topology, request.collective) ? tuning_for_gpus({}, request) : Tuning();
+      text += to_text(topology, request, choose(topology, request, tuning).value(), {.candidates = true}) + "\n";
     }
   }
   return text;
@@ -161,6 +163,26 @@ TEST_CASE("the explanation shows the links and says what is assumed") {
   Topology of_hosts = test::make_topology(1, 4);
   std::string plain = to_text(of_hosts, request, choice_of(of_hosts, kLarge), {});
   CHECK_THAT(plain, !Contains("assumed") && !Contains("link  "));
+}
+
+TEST_CASE("calls that GPUs do alone are planned with their channels and slots") {
+  Topology topology = on_gpus("eight-gpus-nvswitch");
+  Request request{.count = kLarge / 4};
+  CHECK(are_calls_of_gpus(topology, TUTTI_ALL_REDUCE));
+  CHECK_FALSE(are_calls_of_gpus(topology, TUTTI_ALL_GATHER_V));
+  CHECK_FALSE(are_calls_of_gpus(on_gpus("eight-gpus-nvswitch", 2), TUTTI_ALL_REDUCE));
+  Topology shared = topology;
+  shared.ranks[3].gpu = shared.ranks[4].gpu;
+  CHECK_FALSE(are_calls_of_gpus(shared, TUTTI_ALL_REDUCE));
+  CHECK_FALSE(are_calls_of_gpus(test::make_topology(1, 4), TUTTI_ALL_REDUCE));
+  Tuning tuning = tuning_for_gpus({}, request);
+  CHECK(tuning.channels == 32);
+  Choice choice = choose(topology, request, tuning).value();
+  CHECK(choice.plan.shape().channels == 32);
+  CHECK(choice.plan.shape().slice_bytes == 64 * 1024);
+  CHECK(tuning_for_gpus({}, {.count = 1}).channels == 1);
+  CHECK(tuning_for_gpus({.channels = 3}, request).channels == 3);
+  CHECK_THAT(to_text(topology, request, choice, {}), Contains("  assumed    kernels reach") && !Contains("stages"));
 }
 
 TEST_CASE("hierarchical plans are proven for all groups") {

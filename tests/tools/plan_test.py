@@ -54,6 +54,10 @@ class Plan(ToolTest):
             self.assertIn(piece, done.stdout)
         self.assertNotIn("assumed", self.plan("--topology", dump, "--device", "cpu", "-n", 8).stdout)
         self.assertEqual(json.loads(self.plan("--topology", dump, "-n", 4, "--json").stdout)["nranks"], 4)
+        # As communicators do them whose ranks each have a GPU of one host.
+        alone = self.plan("-b", "64M", "--topology", dump).stdout
+        self.assertIn("  shape      32 channels, 8 chunks, slices of at most 64 KiB", alone)
+        self.assertNotIn("stages", alone)
         # The same by way of a topology.
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "cluster.json")

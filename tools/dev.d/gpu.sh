@@ -22,6 +22,7 @@ gather_for_frameworks() {
 
 command_gpu() {
   local checks=gpu_checks.sh library report
+  local tests=(test_cuda_calls test_cuda_interpreter test_cuda_probe) programs
   if [[ ${1:-} == --frameworks ]]; then
     checks=gpu_frameworks.sh
     shift
@@ -30,13 +31,13 @@ command_gpu() {
   need_packages build
   build_preset release -DTUTTI_CUDA=ON
   configure_preset release -DTUTTI_CUDA=ON -DBUILD_TESTING=ON
-  cmake --build --preset release --parallel "$jobs" --target test_cuda_interpreter >&2
+  cmake --build --preset release --parallel "$jobs" --target "${tests[@]}" >&2
   rm -rf "$gpu_folder"
   mkdir -p "$gpu_folder/bin" "$gpu_folder/lib"
-  cp build/release/tools/tutti build/release/tests/cuda/test_cuda_interpreter "$gpu_folder/bin/"
+  programs=(build/release/tools/tutti "${tests[@]/#/build/release/tests/cuda/}")
+  cp "${programs[@]}" "$gpu_folder/bin/"
   cp build/release/libtutti.so.0 build/release/libtutti_cuda.so "$gpu_folder/lib/"
-  for library in $(libraries_of build/release/tools/tutti build/release/tests/cuda/test_cuda_interpreter \
-    build/release/libtutti{.so.0,_cuda.so}); do
+  for library in $(libraries_of "${programs[@]}" build/release/libtutti{.so.0,_cuda.so}); do
     [[ $library == */libtutti.so* ]] || cp "$library" "$gpu_folder/lib/"
   done
   cp tools/dev.d/gpu_checks.sh tools/dev.d/gpu_report.sh "$gpu_folder/"

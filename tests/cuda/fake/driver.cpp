@@ -23,6 +23,8 @@ std::mutex peers_mutex;
 std::set<std::pair<CUcontext, CUcontext>> peers;  // guarded by it
 std::atomic<bool> gives_peer_access{true};
 
+std::atomic<bool> gives_native_atomics{false};
+
 std::atomic<int> device_that_holds{-1};
 
 struct Failure {
@@ -32,6 +34,7 @@ struct Failure {
 };
 std::mutex failure_mutex;
 Failure failure;  // guarded by it
+std::atomic<bool> has_failed_as_told{false};
 std::map<std::string, int, std::less<>> calls_made;  // guarded by it
 
 // "cuMemcpyAsync:2:700": the third one fails.
@@ -83,8 +86,16 @@ CUresult injected(const char* call) {
   read_failure_of_environment();
   std::lock_guard lock(failure_mutex);
   ++calls_made[call];
-  if (failure.call == call && failure.after-- == 0) return failure.result;
+  if (failure.call == call && failure.after-- == 0) {
+    has_failed_as_told = true;
+    return failure.result;
+  }
   return static_cast<CUresult>(device_error.load());
+}
+
+void counted(const char* call) {
+  std::lock_guard lock(failure_mutex);
+  ++calls_made[call];
 }
 
 void fail_device(CUresult error) { device_error = error; }
@@ -111,7 +122,10 @@ using namespace tutti::fake;
 FOR_TESTS void fake_cuda_fail(const char* call, int after, CUresult result) {
   std::lock_guard lock(failure_mutex);
   failure = {call, after, result};
+  if (*call != '\0') has_failed_as_told = false;
 }
+// Whether the last call that was to fail has done so.
+FOR_TESTS int fake_cuda_has_failed() { return has_failed_as_told ? 1 : 0; }
 // How often the program has made the call.
 FOR_TESTS int fake_cuda_calls(const char* call) {
   std::lock_guard lock(failure_mutex);
@@ -123,6 +137,16 @@ FOR_TESTS void fake_cuda_break_device(CUresult result) { fail_device(result); }
 FOR_TESTS void fake_cuda_hold_kernels(int device) { device_that_holds = device; }
 // Whether devices reach each other's memory.
 FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give != 0; }
+
+// Whether devices are joined by what takes atomic operations.
+FOR_TESTS void fake_cuda_give_native_atomics(int give) { gives_native_atomics = give != 0; }
+// How many calls the program has made, of all kinds.
+FOR_TESTS int fake_cuda_all_calls() {
+  std::lock_guard lock(failure_mutex);
+  int all = 0;
+  for (const auto& [call, made] : calls_made) all += made;
+  return all;
+}
 
 // ---- The driver, devices and contexts
 
@@ -173,6 +197,12 @@ CALL cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   *value = 3;
   return CUDA_SUCCESS;
 }
+CALL cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
+  BEGIN(cuDeviceGetP2PAttribute);
+  if (attribute != CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED || from == to) return CUDA_ERROR_INVALID_VALUE;
+  *value = gives_native_atomics ? 1 : 0;
+  return CUDA_SUCCESS;
+}
 CALL cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   BEGIN(cuDevicePrimaryCtxRetain);
   *context = &primary(device);
@@ -203,6 +233,7 @@ CALL cuCtxPushCurrent_v2(CUcontext context) {
   return CUDA_SUCCESS;
 }
 CALL cuCtxPopCurrent_v2(CUcontext* context) {
+  tutti::fake::counted("cuCtxPopCurrent");
   auto& stack = contexts_of_thread();
   if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = stack.back();

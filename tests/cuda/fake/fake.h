@@ -163,6 +163,8 @@ CUstream resolve(CUstream handle);
 
 // The error that a test wants this call to give; CUDA_SUCCESS mostly. Also refuses calls inside a host function.
 CUresult injected(const char* call);
+// A call that never fails was made.
+void counted(const char* call);
 // What a context has suffered: every later call gives it.
 void fail_device(CUresult error);
 bool has_device_failed();

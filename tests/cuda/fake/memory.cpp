@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "cuda/fake/fake.h"
 
 namespace tutti::fake {
@@ -25,6 +27,9 @@ CUresult map(Kind kind, int fd, size_t size_bytes, void** contents, void** seen)
 
 CUresult Memory::allocate(Kind kind, size_t size_bytes, CUcontext context, void** address) {
   if (size_bytes == 0 || address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // The most that the program wants one allocation to have.
+  static const char* most = std::getenv("FAKE_CUDA_LARGEST");
+  if (most != nullptr && size_bytes > std::strtoull(most, nullptr, 10)) return CUDA_ERROR_OUT_OF_MEMORY;
   int fd = ::memfd_create("tutti-fake-cuda", MFD_CLOEXEC);
   if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size_bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   void* contents = nullptr;

@@ -182,23 +182,36 @@ CALL cuLaunchHostFunc(CUstream handle, CUhostFn function, void* argument) {
     return true;
   });
 }
-CALL cuStreamWaitValue32_v2(CUstream handle, CUdeviceptr address, cuuint32_t value, unsigned flags) {
-  BEGIN(cuStreamWaitValue32);
-  if (flags != CU_STREAM_WAIT_VALUE_EQ && flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
-  auto* word = reinterpret_cast<uint32_t*>(memory().contents_of(reinterpret_cast<void*>(address)));
-  return put(resolve(handle), [=] {
+namespace {
+CUresult put_word_op(CUstream stream, const CUstreamBatchMemOpParams& op) {
+  if (op.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32) {
+    auto* word = reinterpret_cast<uint32_t*>(memory().contents_of(reinterpret_cast<void*>(op.writeValue.address)));
+    return put(stream, [word, value = op.writeValue.value] {
+      if (!has_device_failed()) std::atomic_ref(*word).store(value, std::memory_order_release);
+      return true;
+    });
+  }
+  unsigned flags = op.waitValue.flags;
+  bool is_known = op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 &&
+                  (flags == CU_STREAM_WAIT_VALUE_EQ || flags == CU_STREAM_WAIT_VALUE_GEQ);
+  if (!is_known) return CUDA_ERROR_NOT_SUPPORTED;
+  auto* word = reinterpret_cast<uint32_t*>(memory().contents_of(reinterpret_cast<void*>(op.waitValue.address)));
+  return put(stream, [word, flags, value = op.waitValue.value] {
     if (has_device_failed()) return true;
     uint32_t now = std::atomic_ref(*word).load(std::memory_order_acquire);
     return flags == CU_STREAM_WAIT_VALUE_EQ ? now == value : static_cast<int32_t>(now - value) >= 0;
   });
 }
-CALL cuStreamWriteValue32_v2(CUstream handle, CUdeviceptr address, cuuint32_t value, unsigned) {
-  BEGIN(cuStreamWriteValue32);
-  auto* word = reinterpret_cast<uint32_t*>(memory().contents_of(reinterpret_cast<void*>(address)));
-  return put(resolve(handle), [=] {
-    if (!has_device_failed()) std::atomic_ref(*word).store(value, std::memory_order_release);
-    return true;
-  });
+}  // namespace
+
+CALL cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBatchMemOpParams* ops, unsigned flags) {
+  BEGIN(cuStreamBatchMemOp);
+  NEEDS_CONTEXT();
+  if (count == 0 || count > 256 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (CUresult wrong = put_word_op(resolve(handle), ops[i]); wrong != CUDA_SUCCESS) return wrong;
+  }
+  return CUDA_SUCCESS;
 }
 
 // ---- Events
