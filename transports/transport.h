@@ -205,7 +205,7 @@ class Transport {
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
   virtual void release(const LocalMemory* memory) = 0;
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
-  // them, in place of what was used longest ago, but for the memory of the use() before.
+  // them, in place of what was used longest ago and is not held.
   virtual void use(const LocalMemory* /*memory*/) {}
   // Between the two a peer may put into that memory at any time, and use() of other memory does not take its place.
   // Counted.
