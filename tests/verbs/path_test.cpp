@@ -78,6 +78,23 @@ TEST_CASE("both ends choose the same pair of addresses, of the best type and one
   CHECK(there.mtu_bytes == 1024);
 }
 
+TEST_CASE("what did not work is followed by other kinds of addresses, the same from both ends") {
+  auto v2 = [](int index, const char* address) { return gid(index, GidType::kRoceV2Ipv4, address); };
+  PortAddress a = ethernet({v2(0, "::ffff:10.1.0.1"), v2(1, "::ffff:10.2.0.1"), gid(2, GidType::kRoceV1, "fe80::1")});
+  PortAddress b = ethernet({v2(5, "::ffff:10.1.0.2"), v2(6, "::ffff:10.1.0.3"), gid(7, GidType::kRoceV1, "fe80::2")});
+  CHECK(count_routes(a, b) == 5);
+  CHECK(count_routes(b, a) == 5);
+  std::vector<std::pair<int, int>> tried;
+  for (size_t tries = 0; tries < 6; ++tries) {
+    Route there = choose_route(a, b, tries).value(), back = choose_route(b, a, tries).value();
+    CHECK(back.from == there.to);
+    CHECK(back.to == there.from);
+    tried.emplace_back(there.from.index, there.to.index);
+  }
+  CHECK(tried == std::vector<std::pair<int, int>>{{0, 5}, {1, 5}, {2, 7}, {0, 6}, {1, 6}, {0, 5}});
+  CHECK(count_routes(infiniband(3, "fe80::a"), infiniband(4, "fe80::b")) == 1);
+}
+
 TEST_CASE("ports without a type of address in common have no route, and the error names the types") {
   PortAddress a = ethernet({gid(0, GidType::kRoceV1, "fe80::1")});
   PortAddress b = ethernet({gid(0, GidType::kRoceV2Ipv4, "::ffff:10.2.0.2")});

@@ -53,6 +53,9 @@ Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const
 // and after how many all pairs have been tried.
 size_t port_at(size_t nth_try, size_t ports_of_first, size_t ports_of_second, bool is_first);
 
+// So many GIDs the peer is told of at most, and so both ends choose among the same ones.
+inline constexpr size_t kMostGids = 64;
+
 // One end as the other one knows it.
 struct PortAddress {
   bool infiniband = false;
@@ -70,10 +73,14 @@ struct Route {
   int mtu_bytes = 0;
 };
 
-// What the peer is told of a port. `gid_index`: the only GID to use, -1: any. `mtu_bytes`: at most, 0: what it runs at.
+// What the peer is told of a port. `gid_index`: the only GID to use, -1: any, of each type the first ones where there
+// are too many. `mtu_bytes`: at most, 0: what it runs at.
 Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_bytes);
 
-// The route from `self` to `peer`, which finds the same one backwards.
-Result<Route> choose_route(const PortAddress& self, const PortAddress& peer);
+// The route from `self` to `peer`, which finds the same one backwards: the best one, or after `tries` in vain by others
+// the one that is next and as different as can be.
+Result<Route> choose_route(const PortAddress& self, const PortAddress& peer, size_t tries = 0);
+// How many there are; the same from both ends.
+size_t count_routes(const PortAddress& self, const PortAddress& peer);
 
 }  // namespace tutti

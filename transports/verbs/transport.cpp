@@ -29,12 +29,16 @@ class VerbsTransport final : public Transport {
 
   Status listen() override {
     const VerbsOptions& options = shared_.options;
+    std::vector<Status> left_out;
     for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options, rank_))) {
-      shared_.rails.push_back({.port = port, .device = nullptr});
+      VerbsRail rail{.port = port, .device = nullptr};
+      // The others are opened when a Link tries them.
+      Status opened = shared_.rails.empty() ? open(rail) : Status();
+      if (opened.ok()) shared_.rails.push_back(std::move(rail));
+      else left_out.push_back(std::move(opened));
     }
-    VerbsRail& best = shared_.rails.front();
-    best.device = TUTTI_TRY(VerbsDevice::open(options, best.port));
-    TUTTI_TRY(best.device->address());
+    if (shared_.rails.empty()) return left_out.front();
+    for (const Status& why : left_out) log_warn("an RDMA port is left out: {}", why.message());
     return shared_.meeting.listen();
   }
   Blob address() const override { return shared_.meeting.address(); }
@@ -60,6 +64,11 @@ class VerbsTransport final : public Transport {
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:
+  Status open(VerbsRail& rail) const {
+    rail.device = TUTTI_TRY(VerbsDevice::open(shared_.options, rail.port));
+    return rail.device->address().status();
+  }
+
   const int rank_;
   VerbsShared shared_;
   std::mutex mutex_;
