@@ -26,6 +26,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "topology/inventory.h"
+#include "topology/host_place.h"
 
 namespace tutti {
 
@@ -199,6 +200,8 @@ class Transport {
   // Opens whatever peers connect to; called once before address(). Does not block for peers.
   virtual Status listen() = 0;
   virtual Blob address() const = 0;
+  // Told once, before the first open().
+  virtual void place(const HostPlace& /*own*/) {}
 
   // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
   // caller keeps the memory alive until release(). The result is owned by the Transport.

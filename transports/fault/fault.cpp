@@ -192,6 +192,7 @@ class FaultTransport final : public Transport {
   }
   Status listen() override { return inner_->listen(); }
   Blob address() const override { return inner_->address(); }
+  void place(const HostPlace& own) override { inner_->place(own); }
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
     return inner_->export_memory(memory, fd);
   }

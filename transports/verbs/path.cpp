@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -149,7 +150,7 @@ int mtu_code_of(int mtu_bytes) {
   return found == kMtus.end() ? 0 : static_cast<int>(found - kMtus.begin()) + 1;
 }
 
-Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank) {
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted) {
   if (ports.empty()) return error(Code::kSystem, "there is no RDMA device");
   std::vector<size_t> chosen;
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -157,13 +158,28 @@ Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const
   }
   std::stable_sort(chosen.begin(), chosen.end(),
                    [&](size_t a, size_t b) { return ports[a].speed_mbps > ports[b].speed_mbps; });
-  auto slower = std::find_if(chosen.begin(), chosen.end(),
-                             [&](size_t i) { return ports[i].speed_mbps < ports[chosen[0]].speed_mbps; });
-  if (!chosen.empty()) std::rotate(chosen.begin(), chosen.begin() + rank % (slower - chosen.begin()), slower);
   if (!chosen.empty()) return chosen;
   if (wanted.empty()) return error(Code::kSystem, "no port of an RDMA device is up; there are: {}", listed(ports));
   return error(Code::kInvalidArgument, "no RDMA port '{}' (TUTTI_IB_DEVICE) is up; there are: {}", wanted,
                listed(ports));
+}
+
+std::vector<size_t> order_ports(std::span<const PortFacts> ports, const HostPlace& rank) {
+  auto kind = [&](size_t i) {  // what is unknown is near
+    auto found = std::find(rank.numa_nodes.begin(), rank.numa_nodes.end(), ports[i].numa_node);
+    bool is_far = ports[i].numa_node >= 0 && !rank.numa_nodes.empty() && found == rank.numa_nodes.end();
+    return std::pair(UINT64_MAX - ports[i].speed_mbps, is_far);
+  };
+  std::vector<size_t> order(ports.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return kind(a) < kind(b); });
+  auto begin = order.begin();
+  while (begin != order.end()) {
+    auto end = std::find_if(begin, order.end(), [&](size_t i) { return kind(i) != kind(*begin); });
+    std::rotate(begin, begin + rank.turn % (end - begin), end);
+    begin = end;
+  }
+  return order;
 }
 
 // First the best with the best and so on, then those that are one apart.

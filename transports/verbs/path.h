@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "topology/host_place.h"
 
 namespace tutti {
 
@@ -34,6 +35,7 @@ struct PortFacts {
   uint16_t lid = 0;           // 0: none
   int mtu_bytes = 0;          // what it runs at
   uint64_t speed_mbps = 0;
+  int numa_node = -1;         // -1: unknown
   std::vector<Gid> gids;
   friend bool operator==(const PortFacts&, const PortFacts&) = default;
   std::string name() const { return fmt::format("{} port {}", device, port); }
@@ -44,10 +46,13 @@ uint64_t speed_mbps_of(int speed_code, int width_code);
 int mtu_bytes_of(int mtu_code);
 int mtu_code_of(int mtu_bytes);
 
-// The ports for `rank`, best first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, as often as
-// it does, the fastest before others; ranks go through several that are alike in turn. Errors, when there is none, name
-// what there is.
-Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank);
+// The ports to use, the fastest first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, as often
+// as it does. Errors, when there is none, name what there is.
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted);
+
+// In which order a rank takes them: the fastest first, of these the near ones; ranks that are alike go through those
+// that are alike in turn.
+std::vector<size_t> order_ports(std::span<const PortFacts> ports, const HostPlace& rank);
 
 // Two ends with several ports try them in pairs until one works: which port of its own an end takes at the n-th try,
 // and after how many all pairs have been tried.

@@ -11,8 +11,7 @@ namespace {
 class VerbsTransport final : public Transport {
  public:
   VerbsTransport(const TransportContext& context, const VerbsOptions& options)
-      : rank_(context.rank),
-        shared_{.options = options,
+      : shared_{.options = options,
                 .meeting = TcpMeeting(Wire::kVerbs, context),
                 .rails = {},
                 .exports = VerbsExports({.regions = options.regions,
@@ -30,7 +29,7 @@ class VerbsTransport final : public Transport {
   Status listen() override {
     const VerbsOptions& options = shared_.options;
     std::vector<Status> left_out;
-    for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options, rank_))) {
+    for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options))) {
       VerbsRail rail{.port = port, .device = nullptr};
       // The others are opened when a Link tries them.
       Status opened = shared_.rails.empty() ? open(rail) : Status();
@@ -42,6 +41,13 @@ class VerbsTransport final : public Transport {
     return shared_.meeting.listen();
   }
   Blob address() const override { return shared_.meeting.address(); }
+  void place(const HostPlace& own) override {
+    std::vector<PortFacts> ports;
+    for (const VerbsRail& rail : shared_.rails) ports.push_back(rail.port);
+    std::deque<VerbsRail> ordered;
+    for (size_t i : order_ports(ports, own)) ordered.push_back(std::move(shared_.rails[i]));
+    shared_.rails = std::move(ordered);
+  }
 
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
     std::lock_guard lock(mutex_);
@@ -69,7 +75,6 @@ class VerbsTransport final : public Transport {
     return rail.device->address().status();
   }
 
-  const int rank_;
   VerbsShared shared_;
   std::mutex mutex_;
   uint32_t last_id_ = 0;
