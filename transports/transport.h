@@ -26,6 +26,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "topology/inventory.h"
+#include "topology/host_place.h"
 
 namespace tutti {
 
@@ -199,13 +200,15 @@ class Transport {
   // Opens whatever peers connect to; called once before address(). Does not block for peers.
   virtual Status listen() = 0;
   virtual Blob address() const = 0;
+  // Told once, before the first open().
+  virtual void place(const HostPlace& /*own*/) {}
 
   // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
   // caller keeps the memory alive until release(). The result is owned by the Transport.
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
   virtual void release(const LocalMemory* memory) = 0;
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
-  // them, in place of what was used longest ago, but for the memory of the use() before.
+  // them, in place of what was used longest ago and is not held.
   virtual void use(const LocalMemory* /*memory*/) {}
   // Between the two a peer may put into that memory at any time, and use() of other memory does not take its place.
   // Counted.

@@ -358,6 +358,7 @@ void Communicator::take_back_forgotten() {
 
 void Communicator::complete_active(Status result) {
   waits_for_.store(-1, std::memory_order_relaxed);
+  let_go_of_windows();
   complete(*std::exchange(active_, nullptr), std::move(result));
 }
 

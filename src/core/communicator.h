@@ -237,6 +237,8 @@ class Communicator {
   void follow_trials();
   int awaited_rank() const;
   Status find_windows();
+  Result<Window> share_for_call(const SharedBuffer& buffer);
+  void let_go_of_windows();
   void open_landing();
   void take_back_forgotten();
   void complete(tutti_request& request, Status result);
@@ -348,6 +350,7 @@ class Communicator {
   Blocking collective_;                  // when no call is before it
   Blocking send_;
   Blocking receive_;
+  std::vector<uint64_t> held_;           // regions of the active call's buffers, where peers and devices reach them
   std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;

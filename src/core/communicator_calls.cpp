@@ -229,16 +229,30 @@ Status Communicator::find_windows() {
   // What is one block for the caller is one for the executor.
   if (geometry.in_place && (!input || !output || input->region.key != output->region.key)) return {};
   if (input) {
-    call_.input_window = TUTTI_TRY(links_->share(input->region, input->data));
+    call_.input_window = TUTTI_TRY(share_for_call(*input));
     input->copy_edges_in(call_.input);
     call_.input = input->data;
   }
   if (output) {
-    call_.output_window = TUTTI_TRY(links_->share(output->region, output->data));
+    call_.output_window = TUTTI_TRY(share_for_call(*output));
     call_.output = output->data;
     if (output->has_edges()) edges_ = std::move(output);
   }
   return {};
+}
+
+// Peers write there until the call is complete, and devices read: what is sent and received meanwhile takes its place
+// nowhere. Where there is no room for it, peers find nothing, and the call goes by slots.
+Result<Window> Communicator::share_for_call(const SharedBuffer& buffer) {
+  Window window = TUTTI_TRY(links_->share(buffer.region, buffer.data));
+  links_->hold(buffer.region.key);
+  held_.push_back(buffer.region.key);
+  return window;
+}
+
+void Communicator::let_go_of_windows() {
+  for (uint64_t key : held_) links_->let_go(key);
+  held_.clear();
 }
 
 Result<Prepared*> Communicator::plan_for(CallArguments arguments) {

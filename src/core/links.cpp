@@ -123,6 +123,7 @@ std::vector<TransportFacts> Links::facts() const {
 void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   facts_ = std::move(facts);
   topology_ = &topology;
+  for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
 }
 
 std::string_view Links::transport_to(int rank) const {

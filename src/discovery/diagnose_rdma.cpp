@@ -65,17 +65,49 @@ std::vector<Port> ports_of(SystemView& system, const std::vector<std::string>& d
   return ports;
 }
 
-// Adapters that have RDMA whatever their firmware says, where the driver for it is missing.
+// Which module gives an adapter RDMA, by the driver that it has as a network interface, or by vendor where it has none.
+struct RdmaModule {
+  std::string_view driver;
+  std::string_view vendor;
+  std::string_view module;
+  bool always;  // every such adapter has RDMA; else some have
+};
+constexpr RdmaModule kModules[] = {{"mlx5_core", "0x15b3", "mlx5_ib", true},
+                                   {"mlx4_core", "", "mlx4_ib", true},
+                                   {"bnxt_en", "", "bnxt_re", true},
+                                   {"ice", "", "irdma", true},
+                                   {"i40e", "", "irdma", false},
+                                   {"qede", "", "qedr", true},
+                                   {"cxgb4", "", "iw_cxgb4", true},
+                                   {"hns3", "", "hns-roce-hw-v2", false},
+                                   {"ionic", "", "ionic_rdma", true},
+                                   {"mana", "", "mana_ib", false}};
+
+const RdmaModule* module_for(SystemView& system, const std::string& folder) {
+  std::string driver = system.read_link(folder + "/driver").value_or("");
+  driver = driver.substr(driver.rfind('/') + 1);
+  std::string vendor = driver.empty() ? first_line(system, folder + "/vendor") : "";
+  auto found = std::find_if(std::begin(kModules), std::end(kModules), [&](const RdmaModule& each) {
+    return driver.empty() ? each.vendor == vendor && !vendor.empty() : each.driver == driver;
+  });
+  return found == std::end(kModules) ? nullptr : found;
+}
+
+// Adapters that have RDMA, where the driver for it is missing.
 void look_for_missing_drivers(SystemView& system, std::vector<Finding>& findings) {
   constexpr std::string_view kFolder = "/sys/bus/pci/devices";
+  std::set<std::string_view> missing;
   for (const std::string& address : system.list_folder(std::string(kFolder))) {
     std::string folder = fmt::format("{}/{}", kFolder, address);
-    bool is_network = first_line(system, folder + "/class").starts_with("0x02");
-    if (!is_network || first_line(system, folder + "/vendor") != "0x15b3") continue;
-    findings.push_back({Level::kProblem, "kernel modules", fmt::format("the adapter at {} has RDMA, and the kernel "
-                        "shows no device of it", address), "load its driver: modprobe mlx5_ib (or mlx4_ib)"});
-    return;
+    if (!first_line(system, folder + "/class").starts_with("0x02")) continue;
+    const RdmaModule* module = module_for(system, folder);
+    if (module == nullptr || !missing.insert(module->module).second) continue;
+    findings.push_back({module->always ? Level::kProblem : Level::kNote, "kernel modules",
+                        fmt::format("the adapter at {} {} RDMA, and the kernel shows no device of it", address,
+                                    module->always ? "has" : "may have"),
+                        fmt::format("load its driver: modprobe {}", module->module)});
   }
+  if (!missing.empty()) return;
   findings.push_back({Level::kNote, "devices", "there is no RDMA device, so ranks of other hosts are reached over TCP",
                       "an Ethernet interface can stand in for tests: rdma link add rxe0 type rxe netdev eth0"});
 }
@@ -214,17 +246,10 @@ void look_at_pci(SystemView& system, const std::string& device, bool has_gpus, s
   }
 }
 
-void look_at_gpus(SystemView& system, const ProcessFacts& process, std::vector<Finding>& findings) {
-  int major = 0, minor = 0;
-  const std::string& kernel = process.kernel;
-  const char* end = kernel.data() + kernel.size();
-  auto dot = std::from_chars(kernel.data(), end, major).ptr;
-  if (dot != end) std::from_chars(dot + 1, end, minor);
-  bool has_dmabuf = major > 5 || (major == 5 && minor >= 12);
-  bool has_peermem = !system.read_file("/sys/module/nvidia_peermem/version").value_or("").empty();
-  if (has_dmabuf || has_peermem) return;
-  findings.push_back({Level::kNote, "GPU memory", fmt::format("the kernel ({}) cannot register GPU memory for RDMA",
-                      process.kernel), "modprobe nvidia_peermem, or a kernel from 5.12 on (dmabuf)"});
+// Whatever the kernel could register of it (dmabuf, nvidia_peermem).
+void look_at_gpus(std::vector<Finding>& findings) {
+  findings.push_back({Level::kNote, "GPU memory", "tutti does not register GPU memory for RDMA so far: what ranks have "
+                      "on GPUs goes to other hosts through the memory of this one", "none; nothing has to be set up"});
 }
 
 }  // namespace
@@ -243,7 +268,7 @@ std::vector<Finding> diagnose_rdma(SystemView& system, const ProcessFacts& proce
   look_at_mtus(system, ports, findings);
   bool has_gpus = !discover_gpus(system).empty();
   for (const std::string& device : devices) look_at_pci(system, device, has_gpus, findings);
-  if (has_gpus) look_at_gpus(system, process, findings);
+  if (has_gpus) look_at_gpus(findings);
   return findings;
 }
 

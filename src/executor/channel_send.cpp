@@ -348,14 +348,15 @@ bool ChannelRun::streams_past_caches(const Op& op) const {
 ChannelRun::Step ChannelRun::send_all(const Op& op) {
   for (; sent_ < op.sends.count; ++sent_) {
     const Send& send = program_->sends[op.sends.first + sent_];
-    const Delivery& delivery = frame_->deliveries[sent_];
-    const std::byte* payload = delivery.kind == MessageKind::kInline ? frame_->value : delivery.payload;
+    Delivery& delivery = frame_->deliveries[sent_];
     Peer& to = peer(send.peer);
     RemoteSlice into;
     if (delivery.into) {
       into = {to.find(delivery.into.memory_id), delivery.into.offset};
-      if (into.memory == nullptr) return fail(has_left(to));
+      // It was taken back while the link was full. A slot there is.
+      if (into.memory == nullptr) delivery = {MessageKind::kSlot, nullptr, delivery.payload, {}};
     }
+    const std::byte* payload = delivery.kind == MessageKind::kInline ? frame_->value : delivery.payload;
     auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload, into);
     if (!result.ok()) return fail(std::move(result).status());
     if (*result == PutResult::kFull) return wait_for(to);

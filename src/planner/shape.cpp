@@ -78,7 +78,10 @@ int workers_of(const Topology& topology, const Tuning& tuning) {
   return static_cast<int>(std::max<uint64_t>(1, least));
 }
 
-bool all_mapped(const Topology& topology) { return topology.hosts.size() == 1 && topology.forced_transport != "tcp"; }
+bool all_mapped(const Topology& topology) {
+  bool by_network = topology.forced_transport == "tcp" || topology.forced_transport == "verbs";
+  return topology.hosts.size() == 1 && !by_network;
+}
 
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks, int least_channels) {

@@ -125,6 +125,26 @@ TEST_CASE("links that hold back and refuse without need change no result") {
   }
 }
 
+#ifdef TUTTI_TEST_VERBS_LIBRARY
+TEST_CASE("what was to go into a peer's memory goes by slots once the peer has taken that back") {
+  Chance chance(kSeed + 3);
+  for (const Algorithm* algorithm : algorithms()) {
+    Job job = draw(chance, *algorithm, "verbs", false);
+    job.which.memory = Memory::kShared;
+    job.which.count = 2000;
+    job.faults.full_chance = 0.3;
+    job.faults.takes_back = true;
+    INFO(job.text());
+    Running running(job);
+    auto statuses = running.each([&](int rank) -> Status {
+      for (int number = 0; number < 4; ++number) TUTTI_TRY(running.call(rank, number, kPatienceMs));
+      return {};
+    });
+    for (const Status& status : statuses) CHECK(status.message() == "");
+  }
+}
+#endif
+
 TEST_CASE("links that break in the middle of a call end every rank with an error, without a deadline") {
   Chance chance(kSeed + 1);
   for (const Algorithm* algorithm : algorithms()) {

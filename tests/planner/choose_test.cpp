@@ -150,6 +150,15 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
   }
 }
 
+TEST_CASE("ranks of one host that are made to use a network have one worker, as those of several hosts") {
+  Topology topology = test::make_topology(1, 4);
+  CHECK(workers_of(topology, {}) == 2);
+  for (const char* transport : {"tcp", "verbs"}) {
+    topology.forced_transport = transport;
+    CHECK(workers_of(topology, {}) == 1);
+  }
+}
+
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
   for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
     Topology topology = test::make_topology(2, 4, 2);

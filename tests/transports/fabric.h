@@ -56,7 +56,12 @@ class Node {
  public:
   Node(const Factory& factory, int rank, int nranks, uint64_t job, int token_seed = 1);
 
-  Status listen() { return transport->listen(); }
+  // As the so many-th rank of one host.
+  Status listen() {
+    TUTTI_TRY(transport->listen());
+    transport->place({.numa_nodes = {}, .turn = rank});
+    return {};
+  }
   // Opens the Link to `peer` and connects it.
   Status connect(int peer, const Blob& address, Deadline deadline);
   // Exports fresh zeroed memory; it stays until the Node ends.

@@ -86,12 +86,21 @@ TEST_CASE("what is held stays registered, whatever is used, until it is let go")
   check_used_well(regions.fake);
 }
 
-TEST_CASE("both buffers of a call stay, also where there is room for one") {
-  Regions regions({.region_bytes = kWindow}, 2);
+TEST_CASE("what finds no room beside what is held is not registered, and is once there is some") {
+  Regions regions({.region_bytes = kWindow}, 1);
+  Transport& transport = *regions.job.node(1).transport;
+  transport.hold(regions.memory[0]);
+  const LocalMemory* other = regions.job.node(1).add_window(kWindow).exported;
+  CHECK(!regions.job.link(1, 0).share(*other).ok());
+  regions.settle();
   CHECK(regions.found(0) != nullptr);
-  CHECK(regions.found(1) == nullptr);
-  CHECK(!regions.shared[1].ok());
+  CHECK(regions.job.link(0, 1).find(other->id) == nullptr);
   check_ok(signal(regions.job.link(1, 0), regions.job.slice(1, 0, 0), Line{{1}}));
+  transport.let_go(regions.memory[0]);
+  transport.use(other);
+  regions.settle();
+  CHECK(regions.found(0) == nullptr);
+  CHECK(regions.job.link(0, 1).find(other->id) != nullptr);
 }
 
 TEST_CASE("where the system locks no more, what was used longest ago makes room") {

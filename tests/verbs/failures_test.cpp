@@ -44,6 +44,13 @@ TEST_CASE("a machine without the library, a device or a port that is up says so 
   CHECK(mentions(listen_with({.gid_index = 9}), "fake0 port 1 has no GID 9"));
 }
 
+TEST_CASE("a port that is of no use is left out for the next one") {
+  Fake fake;
+  std::vector<FakeGid> three = {{1, "fe80::2"}, {2, "::ffff:10.0.0.2"}, {2, "::ffff:10.0.1.2"}};
+  fake.verbs->set_ports({FakePort{}, FakePort{.device = "fake1", .gids = three}});
+  check_ok(listen_with({.gid_index = 2}));
+}
+
 TEST_CASE("memory that cannot be registered ends connect on both sides, with a hint") {
   Fake fake;
   fake.verbs->set_faults({.lockable_bytes = GENERATE(1000u, 200'000u)});
@@ -85,6 +92,16 @@ TEST_CASE("where a port does not work, ranks go on over those that do") {
                          {&job.link(0, 1), &job.link(1, 0)}));
     CHECK(std::equal(source.begin(), source.end(), job.window(rank).at(4096)));
   }
+  check_used_well(fake);
+}
+
+TEST_CASE("where nothing crosses between two addresses, the ports try others") {
+  Fake fake;
+  fake.verbs->set_faults({.cut_address = GENERATE("::ffff:10.0.0.1", "::ffff:10.0.0.2")});
+  Job job(verbs_over_one_lane(), 2, kWindow);
+  check_ok(job.status());
+  check_ok(put(job.link(0, 1), job.slice(0, 1, 4096), pattern(50'000, 1), job.slice(0, 1, 0), Line{{1}}));
+  check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, {&job.link(0, 1), &job.link(1, 0)}));
   check_used_well(fake);
 }
 

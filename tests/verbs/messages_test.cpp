@@ -43,6 +43,20 @@ class Memory {
   void* registration_ = nullptr;
 };
 
+tutti_request_t* start_sum(tutti_comm_t* comm, std::span<const float> input, std::span<float> output) {
+  tutti_call_t call{};
+  call.struct_size = sizeof call;
+  call.collective = TUTTI_ALL_REDUCE;
+  call.datatype = TUTTI_FLOAT32;
+  call.op = TUTTI_SUM;
+  call.count = input.size();
+  call.send_buffer = input.data();
+  call.recv_buffer = output.data();
+  tutti_request_t* request = nullptr;
+  tutti_start(comm, &call, &request);
+  return request;
+}
+
 // What one message of kFloats costs the device, to and from such memory.
 FakeCounts cost_of_message(Memory::Kind from, Memory::Kind to) {
   Fake fake;
@@ -92,6 +106,40 @@ TEST_CASE("memory that a message is on its way to stays registered, however many
     }
     std::string wrong = wait_all(comm, requests);
     for (int i = 0; rank == 1 && i < kMessages; ++i) wrong += compare(memory[i]->floats(), 0, 1, i);
+    return wrong;
+  }));
+  check_used_well(fake);
+}
+
+// The peer learns that it may not write there any more when it may already have begun to.
+TEST_CASE("a collective's output stays registered, whatever is sent and received meanwhile") {
+  constexpr int kMessages = 8;
+  constexpr size_t kSums = 2'000'000;
+  constexpr size_t kCount = 200'000;
+  auto bounds = GENERATE(Options{{"ib_regions", "2"}}, Options{{"ib_regions", "2"}},
+                         Options{{"ib_region_bytes", "1000000"}});  // less than either buffer of the sum
+  Fake fake;
+  check_all(with_ranks(2, over_fake(bounds), [&](tutti_comm_t* comm, int rank) {
+    Memory input(Memory::kShared, kSums, comm), output(Memory::kShared, kSums, comm);
+    std::vector<std::unique_ptr<Memory>> messages;
+    for (int i = 0; i < kMessages; ++i) {
+      messages.push_back(std::make_unique<Memory>(Memory::kShared, kCount, comm));
+      if (rank == 0) fill(messages.back()->floats(), 0, 1, i);
+    }
+    std::fill(input.floats().begin(), input.floats().end(), 1.0F);
+    if (rank == 0) fake.verbs->set_faults({.lag = 50});
+    for (int round = 0; round < 2; ++round) {
+      std::vector<tutti_request_t*> requests = {start_sum(comm, input.floats(), output.floats())};
+      for (int i = 0; i < kMessages; ++i) {
+        requests.push_back(start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, messages[i]->floats(), 1 - rank, i));
+      }
+      if (std::string wrong = wait_all(comm, requests); !wrong.empty()) return wrong;
+      std::span<float> sums = output.floats();
+      if (std::any_of(sums.begin(), sums.end(), [](float sum) { return sum != 2; })) return std::string("a wrong sum");
+      std::fill(sums.begin(), sums.end(), 0.0F);
+    }
+    std::string wrong;
+    for (int i = 0; rank == 1 && i < kMessages; ++i) wrong += compare(messages[i]->floats(), 0, 1, i);
     return wrong;
   }));
   check_used_well(fake);

@@ -32,24 +32,35 @@ PortAddress infiniband(uint16_t lid, const char* address) {
 
 }  // namespace
 
-TEST_CASE("ranks share the fastest ports that are up") {
+TEST_CASE("ports that are up are used, the fastest first") {
   std::vector<PortFacts> ports = {port("a", 1, 100'000), port("b", 1, 400'000), port("b", 2, 400'000, false),
                                   port("c", 1, 400'000)};
-  CHECK(choose_ports(ports, "", 0).value() == std::vector<size_t>{1, 3, 0});
-  CHECK(choose_ports(ports, "", 1).value() == std::vector<size_t>{3, 1, 0});
-  CHECK(choose_ports(ports, "", 2).value() == std::vector<size_t>{1, 3, 0});
+  CHECK(choose_ports(ports, "").value() == std::vector<size_t>{1, 3, 0});
+}
+
+TEST_CASE("ranks of a host go through ports that are alike, the near ones first") {
+  std::vector<PortFacts> ports = {port("slow", 1, 100'000), port("a", 1, 400'000), port("b", 1, 400'000),
+                                  port("c", 1, 400'000), port("d", 1, 400'000)};
+  CHECK(order_ports(ports, {.numa_nodes = {0}, .turn = 1}) == std::vector<size_t>{2, 3, 4, 1, 0});
+  CHECK(order_ports(ports, {.numa_nodes = {}, .turn = 7}) == std::vector<size_t>{4, 1, 2, 3, 0});
+  for (size_t i : {0, 1, 2}) ports[i].numa_node = 0;
+  for (size_t i : {3, 4}) ports[i].numa_node = 1;
+  CHECK(order_ports(ports, {.numa_nodes = {0}, .turn = 0}) == std::vector<size_t>{1, 2, 3, 4, 0});
+  CHECK(order_ports(ports, {.numa_nodes = {1}, .turn = 1}) == std::vector<size_t>{4, 3, 2, 1, 0});
+  CHECK(order_ports(ports, {.numa_nodes = {0, 1}, .turn = 2}) == std::vector<size_t>{3, 4, 1, 2, 0});
+  CHECK(order_ports(ports, {}) == std::vector<size_t>{1, 2, 3, 4, 0});
 }
 
 TEST_CASE("the option names devices, and ports of them") {
   std::vector<PortFacts> ports = {port("mlx5_0", 1, 100'000), port("mlx5_0", 2, 100'000), port("mlx5_10", 1, 400'000)};
-  CHECK(choose_ports(ports, "mlx5_0", 1).value() == std::vector<size_t>{1, 0});
-  CHECK(choose_ports(ports, "mlx5_0:2", 0).value() == std::vector<size_t>{1});
-  CHECK(choose_ports(ports, "mlx5_0:1,mlx5_10", 0).value() == std::vector<size_t>{2, 0});
-  CHECK(choose_ports(ports, "mlx5_10,mlx5_10", 0).value() == std::vector<size_t>{2, 2});
-  CHECK_THAT(refusal(choose_ports(ports, "mlx5_1", 0)), Catch::Contains("mlx5_10:1 (up)"));
-  CHECK_THAT(refusal(choose_ports({}, "", 0)), Catch::Contains("no RDMA device"));
+  CHECK(choose_ports(ports, "mlx5_0").value() == std::vector<size_t>{0, 1});
+  CHECK(choose_ports(ports, "mlx5_0:2").value() == std::vector<size_t>{1});
+  CHECK(choose_ports(ports, "mlx5_0:1,mlx5_10").value() == std::vector<size_t>{2, 0});
+  CHECK(choose_ports(ports, "mlx5_10,mlx5_10").value() == std::vector<size_t>{2, 2});
+  CHECK_THAT(refusal(choose_ports(ports, "mlx5_1")), Catch::Contains("mlx5_10:1 (up)"));
+  CHECK_THAT(refusal(choose_ports({}, "")), Catch::Contains("no RDMA device"));
   ports = {port("mlx5_0", 1, 100'000, false)};
-  CHECK_THAT(refusal(choose_ports(ports, "", 0)), Catch::Contains("mlx5_0:1 (down)"));
+  CHECK_THAT(refusal(choose_ports(ports, "")), Catch::Contains("mlx5_0:1 (down)"));
 }
 
 TEST_CASE("two ends try every pair of their ports, each once, the best first") {
@@ -76,6 +87,23 @@ TEST_CASE("both ends choose the same pair of addresses, of the best type and one
   CHECK(back.to.index == 2);
   CHECK(there.by_gid);
   CHECK(there.mtu_bytes == 1024);
+}
+
+TEST_CASE("what did not work is followed by other kinds of addresses, the same from both ends") {
+  auto v2 = [](int index, const char* address) { return gid(index, GidType::kRoceV2Ipv4, address); };
+  PortAddress a = ethernet({v2(0, "::ffff:10.1.0.1"), v2(1, "::ffff:10.2.0.1"), gid(2, GidType::kRoceV1, "fe80::1")});
+  PortAddress b = ethernet({v2(5, "::ffff:10.1.0.2"), v2(6, "::ffff:10.1.0.3"), gid(7, GidType::kRoceV1, "fe80::2")});
+  CHECK(count_routes(a, b) == 5);
+  CHECK(count_routes(b, a) == 5);
+  std::vector<std::pair<int, int>> tried;
+  for (size_t tries = 0; tries < 6; ++tries) {
+    Route there = choose_route(a, b, tries).value(), back = choose_route(b, a, tries).value();
+    CHECK(back.from == there.to);
+    CHECK(back.to == there.from);
+    tried.emplace_back(there.from.index, there.to.index);
+  }
+  CHECK(tried == std::vector<std::pair<int, int>>{{0, 5}, {1, 5}, {2, 7}, {0, 6}, {1, 6}, {0, 5}});
+  CHECK(count_routes(infiniband(3, "fe80::a"), infiniband(4, "fe80::b")) == 1);
 }
 
 TEST_CASE("ports without a type of address in common have no route, and the error names the types") {

@@ -52,6 +52,29 @@ TEST_CASE("more addresses than a message holds are left out, the last ones first
   CHECK(again(many).port.gids.size() == kMostGids);
 }
 
+TEST_CASE("both ends choose the same route, however many addresses a port has") {
+  auto gid = [](GidType type, size_t subnet, size_t host) {
+    Gid made{.index = static_cast<int>(subnet), .type = type};
+    made.bytes[14] = std::byte(subnet);
+    made.bytes[15] = std::byte(host);
+    return made;
+  };
+  PortFacts facts{.mtu_bytes = 4096};
+  for (size_t i = GENERATE(20u, 200u); i-- > 0;) facts.gids.push_back(gid(GidType::kRoceV2Ipv4, i, 1));
+  facts.gids.push_back(gid(GidType::kRoceV1, 1, 1));
+  PortAddress many = address_of(facts, -1, 0).value();
+  SideHello said = hello();
+  said.port = many;
+  PortAddress heard = again(said).port;
+  for (GidType type : {GidType::kRoceV2Ipv4, GidType::kRoceV1}) {
+    PortAddress one{.mtu_bytes = 4096, .gids = {gid(type, 18, 2)}};
+    Route there = choose_route(many, one).value(), back = choose_route(one, heard).value();
+    CHECK(there.from.bytes == back.to.bytes);
+    CHECK(there.from.type == type);
+    if (facts.gids.size() < kMostGids && type == GidType::kRoceV2Ipv4) CHECK(there.from.index == 18);
+  }
+}
+
 TEST_CASE("garbage beside the data is refused and harms nothing") {
   std::mt19937 random(1);
   SideBytes good = encode(SideMessage(hello()));

@@ -44,7 +44,7 @@ class FaultLink final : public Link {
   Result<Progress> connect(std::span<const std::byte> peer_address) override { return inner_->connect(peer_address); }
   std::string connect_report() const override { return inner_->connect_report(); }
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
-  const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
+  const RemoteMemory* find(uint32_t id) override { return id == taken_back_ ? nullptr : inner_->find(id); }
   void land_in(std::span<std::byte> memory) override { inner_->land_in(memory); }
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
@@ -52,7 +52,10 @@ class FaultLink final : public Link {
     if (!healthy() || !put_problem(to, from.size()).empty() || !signal_problem(signal).empty()) {
       return inner_->put(to, from, signal, line);
     }
-    if (is_full()) return PutResult::kFull;
+    if (is_full()) {
+      if (faults_.takes_back) taken_back_ = to.memory->id;
+      return PutResult::kFull;
+    }
     Order order{.kind = Order::Kind::kPut, .to = to, .from = from, .signal = signal, .line = line};
     uint64_t number = ++puts_;
     if (number == faults_.drop_put) return ++dropped_, PutResult::kDone;
@@ -169,6 +172,7 @@ class FaultLink final : public Link {
   std::deque<Order> held_;     // in order; nothing overtakes
   int hold_left_ = 0;          // polls until the oldest may go
   int storm_left_ = 0;
+  uint32_t taken_back_ = 0;    // memory of the peer; 0: none
   bool armed_ = false;
   uint64_t puts_ = 0;
   uint64_t orders_ = 0;        // puts and signals
@@ -188,6 +192,7 @@ class FaultTransport final : public Transport {
   }
   Status listen() override { return inner_->listen(); }
   Blob address() const override { return inner_->address(); }
+  void place(const HostPlace& own) override { inner_->place(own); }
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
     return inner_->export_memory(memory, fd);
   }

@@ -17,6 +17,7 @@ struct Faults {
   int hold_polls = 8;
   double full_chance = 0;     // that a put or signal is answered with kFull without need
   int full_storm = 4;         // how many answers in a row then are
+  bool takes_back = false;    // a put that is answered with kFull finds the peer's memory, which it was to, no more
 
   // Not allowed: what is on top must report an error, by its deadline or at once. Counted from 1 on each Link; 0:
   // never.

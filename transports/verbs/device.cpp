@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "base/log.h"
@@ -61,6 +62,12 @@ std::vector<Gid> gids_of(const VerbsLibrary& library, ibv_context* context, int 
   return gids;
 }
 
+int numa_node_of(const ibv_device* device) {
+  int node = -1;
+  std::ifstream(fmt::format("{}/device/numa_node", device->ibdev_path)) >> node;
+  return node;
+}
+
 std::vector<PortFacts> ports_of(const VerbsLibrary& library, ibv_device* device, ibv_context* context) {
   std::vector<PortFacts> ports;
   ibv_device_attr attributes{};
@@ -75,6 +82,7 @@ std::vector<PortFacts> ports_of(const VerbsLibrary& library, ibv_device* device,
                      .lid = port.lid,
                      .mtu_bytes = mtu_bytes_of(port.active_mtu),
                      .speed_mbps = speed_mbps_of(port.active_speed, port.active_width),
+                     .numa_node = numa_node_of(device),
                      .gids = gids_of(library, context, number, port.gid_tbl_len)});
   }
   return ports;
@@ -107,11 +115,11 @@ Result<std::vector<PortFacts>> all_ports(const VerbsOptions& options) {
 
 }  // namespace
 
-Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options, int rank) {
+Result<std::vector<PortFacts>> VerbsDevice::find(const VerbsOptions& options) {
   std::vector<PortFacts> ports;
   if (may_have_devices(options)) ports = TUTTI_TRY(all_ports(options));
   std::vector<PortFacts> chosen;
-  for (size_t i : TUTTI_TRY(choose_ports(ports, options.device, rank))) chosen.push_back(ports[i]);
+  for (size_t i : TUTTI_TRY(choose_ports(ports, options.device))) chosen.push_back(ports[i]);
   return chosen;
 }
 

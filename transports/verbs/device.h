@@ -11,8 +11,8 @@ namespace tutti {
 
 class VerbsDevice {
  public:
-  // The ports that the options and `rank` ask for, best first. Errors: there is none that is up, or no library.
-  static Result<std::vector<PortFacts>> find(const VerbsOptions& options, int rank);
+  // The ports that the options ask for, the fastest first. Errors: there is none that is up, or no library.
+  static Result<std::vector<PortFacts>> find(const VerbsOptions& options);
   // Opens the library and this port.
   static Result<std::unique_ptr<VerbsDevice>> open(const VerbsOptions& options, const PortFacts& port);
   ~VerbsDevice();

@@ -87,7 +87,7 @@ Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
   if (exported.registrations != nullptr || devices_.empty()) return {};
   bool is_first = exported.memory.id == kFirst;
-  while (!is_first && !fits(exported) && drop_oldest(exported)) {
+  while (!is_first && !fits(exported) && drop_oldest()) {
   }
   if (!is_first && !fits(exported)) {
     return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
@@ -95,7 +95,7 @@ Status VerbsExports::use_now(Exported& exported) {
   }
   if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
   auto made = register_everywhere(exported.memory);
-  while (!made.ok() && drop_oldest(exported)) made = register_everywhere(exported.memory);
+  while (!made.ok() && drop_oldest()) made = register_everywhere(exported.memory);
   if (!made.ok()) {
     exported.refused = drops_;
     return std::move(made).status();
@@ -126,12 +126,12 @@ bool VerbsExports::fits(const Exported& exported) const {
          bytes_ <= bounds_.bytes - exported.memory.bytes.size();
 }
 
-// Both buffers of the call that is about to begin stay, what is held, and the first memory.
-bool VerbsExports::drop_oldest(const Exported& keep) {
+// What is held stays, and the first memory.
+bool VerbsExports::drop_oldest() {
   auto oldest = exported_.end();
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
-    bool stays = each->first == kFirst || other.holders > 0 || other.used + 1 >= keep.used;
+    bool stays = each->first == kFirst || other.holders > 0;
     if (stays || other.registrations == nullptr) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }

@@ -72,7 +72,7 @@ class VerbsExports {
   Status use_now(Exported& exported);
   Result<std::shared_ptr<const Registrations>> register_everywhere(const LocalMemory& memory) const;
   bool fits(const Exported& exported) const;
-  bool drop_oldest(const Exported& keep);
+  bool drop_oldest();
   void drop(Exported& exported);
   void changed(Exported& exported) { exported.changed = version_.fetch_add(1, std::memory_order_release) + 1; }
 

@@ -34,9 +34,9 @@ Result<SideHello> VerbsLane::hello() const {
                    .name = device_.port().name()};
 }
 
-Status VerbsLane::join(const SideHello& hello) {
+Status VerbsLane::join(const SideHello& hello, size_t tries_by_others) {
   peer_name_ = fmt::format("{}, queue pair {}", hello.name, hello.queue.number);
-  route_ = TUTTI_TRY(choose_route(TUTTI_TRY(device_.address()), hello.port));
+  route_ = TUTTI_TRY(choose_route(TUTTI_TRY(device_.address()), hello.port, tries_by_others));
   TUTTI_TRY(queue_->connect(hello.queue, route_));
   sender_.begin(hello.receives, hello.probe);
   return {};

@@ -39,8 +39,8 @@ class VerbsLane {
   const LinkMemory& memory() const { return memory_; }
   // What the peer is told of this end.
   Result<SideHello> hello() const;
-  // What the peer has said of its end.
-  Status join(const SideHello& hello);
+  // What the peer has said of its end; by which addresses to go there (choose_route).
+  Status join(const SideHello& hello, size_t tries_by_others);
   const Route& route() const { return route_; }
   // "from mlx5_0 port 1, queue pair 17 (RoCE v2 over IPv4 10.0.0.1) to ..."
   std::string ends() const;

@@ -64,7 +64,8 @@ class VerbsLink final : public Link {
   bool is_accessed() const noexcept override { return false; }
 
  private:
-  static constexpr size_t kMostTries = 4;  // of pairs of ports; each takes seconds where nothing crosses
+  static constexpr size_t kMostTries = 6;  // of pairs of ports; each takes seconds where nothing crosses
+  static constexpr size_t kMostRoutes = 2;  // that are tried between two ports
   static_assert(kMostTries >= kMostLanes);
 
   enum class Stage : uint8_t { kStart, kMeet, kHello, kReady, kProbe, kVerdict, kGaveUp, kDone };
@@ -82,12 +83,13 @@ class VerbsLink final : public Link {
   // Both ends have told what became of the pair of ports.
   Result<Progress> conclude();
   size_t most_tries() const;
+  size_t pairs() const { return shared_.rails.size() * peer_ports_; }
   size_t wanted_lanes() const { return std::max(own_lanes(), peer_lanes_); }
   size_t own_lanes() const;
   SideVerdict verdict(bool proven, std::string reason) const;
   // True if something has happened.
   Result<bool> look_at_queue();
-  Status join_queues(const SideHello& hello);
+  Status join(const SideHello& hello);
   Status check_probe();
   Status give_up(Status why);
   Status take_verdict(const SideVerdict& verdict);
@@ -131,6 +133,7 @@ class VerbsLink final : public Link {
   Status last_reason_;                         // and of the last ones
   bool both_gave_up_ = false;
   size_t tries_ = 0;                           // of pairs of ports, that are over
+  size_t routes_ = 1;                          // by which two ports can try to reach each other
   size_t rail_ = 0;                            // this rank's port of the pair that is tried
   size_t peer_ports_ = 1;
   size_t peer_lanes_ = 1;

@@ -64,7 +64,7 @@ Status VerbsLink::meet(Fd socket) {
 
 Status VerbsLink::say_hello() {
   stage_ = Stage::kHello;
-  size_t pair = tries_ % (shared_.rails.size() * peer_ports_);
+  size_t pair = tries_ % pairs();
   rail_ = port_at(pair, state_.dials() ? peer_ports_ : shared_.rails.size(),
                   state_.dials() ? shared_.rails.size() : peer_ports_, !state_.dials());
   if (Status opened = open_lane(); !opened.ok()) return give_up(opened);
@@ -102,7 +102,7 @@ Result<Progress> VerbsLink::conclude() {
   bool goes_on = ++tries_ < most_tries() && lanes_.size() < wanted_lanes();
   if (!is_proven && (goes_on || !lanes_.empty())) {
     log_warn("rank {} is not reached over {}, {}: {}", peer(), shared_.rails[rail_].port.name(),
-             goes_on ? "so other ports are tried" : "and no other ports are left", last_reason_.message());
+             goes_on ? "so other ports or addresses are tried" : "and no others are left", last_reason_.message());
   }
   if (goes_on) {
     heard_probe_ = false;
@@ -118,9 +118,10 @@ Result<Progress> VerbsLink::conclude() {
   return Progress::kDone;
 }
 
-// The same at both ends. Where ports are fewer than lanes, some have several.
+// The same at both ends. Where ports are fewer than lanes, some have several; where no pair of ports works, they are
+// tried once more, by other addresses.
 size_t VerbsLink::most_tries() const {
-  return std::min(kMostTries, std::max(shared_.rails.size() * peer_ports_, wanted_lanes()));
+  return std::min(kMostTries, std::max(lanes_.empty() ? pairs() * routes_ : pairs(), wanted_lanes()));
 }
 
 // Of ports that were named all are used at once, of others two that are alike: a slow one would hold up what goes over
@@ -164,7 +165,7 @@ Status VerbsLink::handle(const SideMessage& message) {
   if (auto* lost = std::get_if<SideLost>(&message); lost != nullptr && stage_ == Stage::kDone) return take_lost(*lost);
   if (stage_ == Stage::kGaveUp) return {};  // the peer does not know yet
   if (auto* hello = std::get_if<SideHello>(&message); hello != nullptr && stage_ == Stage::kHello) {
-    if (Status joined = joining_->join(*hello); !joined.ok()) return give_up(joined);
+    if (Status joined = join(*hello); !joined.ok()) return give_up(joined);
     stage_ = Stage::kReady;
     return side_->send(SideReady{});
   }
@@ -175,6 +176,13 @@ Status VerbsLink::handle(const SideMessage& message) {
     return {};
   }
   return error(Code::kRemote, "the peer broke the protocol");
+}
+
+// Where a lane is there already, addresses are no matter.
+Status VerbsLink::join(const SideHello& hello) {
+  PortAddress own = TUTTI_TRY(shared_.rails[rail_].device->address());
+  routes_ = std::max(routes_, std::min(kMostRoutes, count_routes(own, hello.port)));
+  return joining_->join(hello, lanes_.empty() ? tries_ / pairs() : 0);
 }
 
 Status VerbsLink::take_verdict(const SideVerdict& verdict) {

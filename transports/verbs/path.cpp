@@ -3,8 +3,9 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <optional>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -46,21 +47,49 @@ struct Pair {
   const Gid* mine;
   const Gid* theirs;
   // The same from both ends, so both choose the same pair.
+  std::pair<GidType, bool> kind() const { return {mine->type, !on_one_subnet(*mine, *theirs)}; }
   auto cost() const {
-    return std::tuple(mine->type, !on_one_subnet(*mine, *theirs), std::min(mine->bytes, theirs->bytes),
-                      std::max(mine->bytes, theirs->bytes));
+    return std::tuple(kind(), std::min(mine->bytes, theirs->bytes), std::max(mine->bytes, theirs->bytes));
   }
 };
 
-std::optional<Pair> best_pair(const PortAddress& self, const PortAddress& peer) {
-  std::optional<Pair> best;
+// Of one type, best first; but each kind, of a type within a subnet or not, is there once before any comes again.
+std::vector<Pair> pairs_of(const PortAddress& self, const PortAddress& peer) {
+  std::vector<Pair> pairs;
   for (const Gid& mine : self.gids) {
     for (const Gid& theirs : peer.gids) {
-      Pair pair{&mine, &theirs};
-      if (mine.type == theirs.type && (!best || pair.cost() < best->cost())) best = pair;
+      if (mine.type == theirs.type) pairs.push_back({&mine, &theirs});
     }
   }
-  return best;
+  std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.cost() < b.cost(); });
+  const Pair* before = nullptr;
+  auto is_first_of_kind = [&before](const Pair& pair) {
+    const Pair* last = std::exchange(before, &pair);
+    return last == nullptr || last->kind() != pair.kind();
+  };
+  std::vector<Pair> ordered, others;
+  for (const Pair& pair : pairs) (is_first_of_kind(pair) ? ordered : others).push_back(pair);
+  ordered.insert(ordered.end(), others.begin(), others.end());
+  return ordered;
+}
+
+// Within an InfiniBand subnet the LID leads there; over a router, and on Ethernet, it takes the GID.
+bool goes_by_lid(const PortAddress& self, const PortAddress& peer, std::span<const Pair> pairs) {
+  bool near = pairs.empty() || on_one_subnet(*pairs[0].mine, *pairs[0].theirs);
+  return self.infiniband && self.lid != 0 && peer.lid != 0 && near;
+}
+
+// Of each type some: the peer may have another one first.
+void keep_first_gids(std::vector<Gid>& gids) {
+  if (gids.size() <= kMostGids) return;
+  std::vector<std::pair<size_t, Gid>> ranked;  // by place within the type
+  for (const Gid& gid : gids) {
+    auto is_alike = [&](const auto& each) { return each.second.type == gid.type; };
+    ranked.emplace_back(std::count_if(ranked.begin(), ranked.end(), is_alike), gid);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  gids.clear();
+  for (const auto& [place, gid] : std::span(ranked).first(kMostGids)) gids.push_back(gid);
 }
 
 std::string types_of(const PortAddress& port) {
@@ -121,7 +150,7 @@ int mtu_code_of(int mtu_bytes) {
   return found == kMtus.end() ? 0 : static_cast<int>(found - kMtus.begin()) + 1;
 }
 
-Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank) {
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted) {
   if (ports.empty()) return error(Code::kSystem, "there is no RDMA device");
   std::vector<size_t> chosen;
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -129,13 +158,28 @@ Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const
   }
   std::stable_sort(chosen.begin(), chosen.end(),
                    [&](size_t a, size_t b) { return ports[a].speed_mbps > ports[b].speed_mbps; });
-  auto slower = std::find_if(chosen.begin(), chosen.end(),
-                             [&](size_t i) { return ports[i].speed_mbps < ports[chosen[0]].speed_mbps; });
-  if (!chosen.empty()) std::rotate(chosen.begin(), chosen.begin() + rank % (slower - chosen.begin()), slower);
   if (!chosen.empty()) return chosen;
   if (wanted.empty()) return error(Code::kSystem, "no port of an RDMA device is up; there are: {}", listed(ports));
   return error(Code::kInvalidArgument, "no RDMA port '{}' (TUTTI_IB_DEVICE) is up; there are: {}", wanted,
                listed(ports));
+}
+
+std::vector<size_t> order_ports(std::span<const PortFacts> ports, const HostPlace& rank) {
+  auto kind = [&](size_t i) {  // what is unknown is near
+    auto found = std::find(rank.numa_nodes.begin(), rank.numa_nodes.end(), ports[i].numa_node);
+    bool is_far = ports[i].numa_node >= 0 && !rank.numa_nodes.empty() && found == rank.numa_nodes.end();
+    return std::pair(UINT64_MAX - ports[i].speed_mbps, is_far);
+  };
+  std::vector<size_t> order(ports.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return kind(a) < kind(b); });
+  auto begin = order.begin();
+  while (begin != order.end()) {
+    auto end = std::find_if(begin, order.end(), [&](size_t i) { return kind(i) != kind(*begin); });
+    std::rotate(begin, begin + rank.turn % (end - begin), end);
+    begin = end;
+  }
+  return order;
 }
 
 // First the best with the best and so on, then those that are one apart.
@@ -152,29 +196,32 @@ Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_byt
   PortAddress address{
       .infiniband = port.infiniband, .lid = port.lid, .mtu_bytes = port.mtu_bytes, .gids = port.gids};
   if (mtu_bytes != 0) address.mtu_bytes = std::min(address.mtu_bytes, mtu_bytes);
+  if (gid_index >= 0) std::erase_if(address.gids, [&](const Gid& gid) { return gid.index != gid_index; });
+  keep_first_gids(address.gids);
   std::stable_sort(address.gids.begin(), address.gids.end(),
                    [](const Gid& a, const Gid& b) { return a.type < b.type; });
-  if (gid_index < 0) return address;
-  std::erase_if(address.gids, [&](const Gid& gid) { return gid.index != gid_index; });
-  if (!address.gids.empty()) return address;
+  if (gid_index < 0 || !address.gids.empty()) return address;
   return error(Code::kInvalidArgument, "{} has no GID {} (TUTTI_IB_GID_INDEX)", port.name(), gid_index);
 }
 
-Result<Route> choose_route(const PortAddress& self, const PortAddress& peer) {
+size_t count_routes(const PortAddress& self, const PortAddress& peer) {
+  auto pairs = pairs_of(self, peer);
+  return goes_by_lid(self, peer, pairs) ? 1 : pairs.size();
+}
+
+Result<Route> choose_route(const PortAddress& self, const PortAddress& peer, size_t tries) {
   if (self.infiniband != peer.infiniband) {
     return error(Code::kInvalidUsage, "one end is on InfiniBand and the other one on Ethernet (TUTTI_IB_DEVICE)");
   }
   Route route{.from = {}, .to = {}, .lid = peer.lid, .mtu_bytes = std::min(self.mtu_bytes, peer.mtu_bytes)};
-  auto pair = best_pair(self, peer);
-  if (pair) {
-    route.from = *pair->mine;
-    route.to = *pair->theirs;
+  auto pairs = pairs_of(self, peer);
+  route.by_gid = !goes_by_lid(self, peer, pairs);
+  if (!pairs.empty()) {
+    const Pair& pair = pairs[route.by_gid ? tries % pairs.size() : 0];
+    route.from = *pair.mine;
+    route.to = *pair.theirs;
   }
-  // Within an InfiniBand subnet the LID leads there; over a router, and on Ethernet, it takes the GID.
-  bool by_lid = self.infiniband && self.lid != 0 && peer.lid != 0 &&
-                (!pair || on_one_subnet(*pair->mine, *pair->theirs));
-  route.by_gid = !by_lid;
-  if (by_lid || pair) return route;
+  if (!route.by_gid || !pairs.empty()) return route;
   return error(Code::kInvalidUsage, "the ports have no type of GID in common: {} here, {} there", types_of(self),
                types_of(peer));
 }

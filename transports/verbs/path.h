@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "topology/host_place.h"
 
 namespace tutti {
 
@@ -34,6 +35,7 @@ struct PortFacts {
   uint16_t lid = 0;           // 0: none
   int mtu_bytes = 0;          // what it runs at
   uint64_t speed_mbps = 0;
+  int numa_node = -1;         // -1: unknown
   std::vector<Gid> gids;
   friend bool operator==(const PortFacts&, const PortFacts&) = default;
   std::string name() const { return fmt::format("{} port {}", device, port); }
@@ -44,14 +46,20 @@ uint64_t speed_mbps_of(int speed_code, int width_code);
 int mtu_bytes_of(int mtu_code);
 int mtu_code_of(int mtu_bytes);
 
-// The ports for `rank`, best first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, as often as
-// it does, the fastest before others; ranks go through several that are alike in turn. Errors, when there is none, name
-// what there is.
-Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted, int rank);
+// The ports to use, the fastest first: those that `wanted` names ("mlx5_0,mlx5_1:2"; "": any) and that are up, as often
+// as it does. Errors, when there is none, name what there is.
+Result<std::vector<size_t>> choose_ports(std::span<const PortFacts> ports, const std::string& wanted);
+
+// In which order a rank takes them: the fastest first, of these the near ones; ranks that are alike go through those
+// that are alike in turn.
+std::vector<size_t> order_ports(std::span<const PortFacts> ports, const HostPlace& rank);
 
 // Two ends with several ports try them in pairs until one works: which port of its own an end takes at the n-th try,
 // and after how many all pairs have been tried.
 size_t port_at(size_t nth_try, size_t ports_of_first, size_t ports_of_second, bool is_first);
+
+// So many GIDs the peer is told of at most, and so both ends choose among the same ones.
+inline constexpr size_t kMostGids = 64;
 
 // One end as the other one knows it.
 struct PortAddress {
@@ -70,10 +78,14 @@ struct Route {
   int mtu_bytes = 0;
 };
 
-// What the peer is told of a port. `gid_index`: the only GID to use, -1: any. `mtu_bytes`: at most, 0: what it runs at.
+// What the peer is told of a port. `gid_index`: the only GID to use, -1: any, of each type the first ones where there
+// are too many. `mtu_bytes`: at most, 0: what it runs at.
 Result<PortAddress> address_of(const PortFacts& port, int gid_index, int mtu_bytes);
 
-// The route from `self` to `peer`, which finds the same one backwards.
-Result<Route> choose_route(const PortAddress& self, const PortAddress& peer);
+// The route from `self` to `peer`, which finds the same one backwards: the best one, or after `tries` in vain by others
+// the one that is next and as different as can be.
+Result<Route> choose_route(const PortAddress& self, const PortAddress& peer, size_t tries = 0);
+// How many there are; the same from both ends.
+size_t count_routes(const PortAddress& self, const PortAddress& peer);
 
 }  // namespace tutti

@@ -11,8 +11,7 @@ namespace {
 class VerbsTransport final : public Transport {
  public:
   VerbsTransport(const TransportContext& context, const VerbsOptions& options)
-      : rank_(context.rank),
-        shared_{.options = options,
+      : shared_{.options = options,
                 .meeting = TcpMeeting(Wire::kVerbs, context),
                 .rails = {},
                 .exports = VerbsExports({.regions = options.regions,
@@ -29,15 +28,26 @@ class VerbsTransport final : public Transport {
 
   Status listen() override {
     const VerbsOptions& options = shared_.options;
-    for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options, rank_))) {
-      shared_.rails.push_back({.port = port, .device = nullptr});
+    std::vector<Status> left_out;
+    for (const PortFacts& port : TUTTI_TRY(VerbsDevice::find(options))) {
+      VerbsRail rail{.port = port, .device = nullptr};
+      // The others are opened when a Link tries them.
+      Status opened = shared_.rails.empty() ? open(rail) : Status();
+      if (opened.ok()) shared_.rails.push_back(std::move(rail));
+      else left_out.push_back(std::move(opened));
     }
-    VerbsRail& best = shared_.rails.front();
-    best.device = TUTTI_TRY(VerbsDevice::open(options, best.port));
-    TUTTI_TRY(best.device->address());
+    if (shared_.rails.empty()) return left_out.front();
+    for (const Status& why : left_out) log_warn("an RDMA port is left out: {}", why.message());
     return shared_.meeting.listen();
   }
   Blob address() const override { return shared_.meeting.address(); }
+  void place(const HostPlace& own) override {
+    std::vector<PortFacts> ports;
+    for (const VerbsRail& rail : shared_.rails) ports.push_back(rail.port);
+    std::deque<VerbsRail> ordered;
+    for (size_t i : order_ports(ports, own)) ordered.push_back(std::move(shared_.rails[i]));
+    shared_.rails = std::move(ordered);
+  }
 
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
     std::lock_guard lock(mutex_);
@@ -60,7 +70,11 @@ class VerbsTransport final : public Transport {
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
 
  private:
-  const int rank_;
+  Status open(VerbsRail& rail) const {
+    rail.device = TUTTI_TRY(VerbsDevice::open(shared_.options, rail.port));
+    return rail.device->address().status();
+  }
+
   VerbsShared shared_;
   std::mutex mutex_;
   uint32_t last_id_ = 0;

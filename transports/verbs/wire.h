@@ -15,8 +15,7 @@
 
 namespace tutti {
 
-inline constexpr size_t kSideMessageBytes = 512;
-inline constexpr size_t kMostGids = 16;
+inline constexpr size_t kSideMessageBytes = 1280;
 inline constexpr size_t kMostLanes = 4;  // queue pairs of one link
 using SideBytes = std::array<std::byte, kSideMessageBytes>;
 

@@ -140,6 +140,7 @@ bool Fabric::leads_to(const Pair& from, const Pair& to) const {
   const FakePort& port = static_cast<const Device*>(to.context->device)->port;
   if (from.way.is_global == 0) return port.infiniband && port.lid == from.way.dlid;
   return std::any_of(port.gids.begin(), port.gids.end(), [&](const FakeGid& gid) {
+    if (gid.address == faults.cut_address) return false;
     in6_addr address{};
     ::inet_pton(AF_INET6, gid.address.c_str(), &address);
     return std::memcmp(&address, from.way.grh.dgid.raw, sizeof address) == 0;

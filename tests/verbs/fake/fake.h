@@ -37,6 +37,7 @@ struct FakeFaults {
   bool cut = false;                      // nothing crosses: every request runs out of retries
   size_t most_bytes = SIZE_MAX;          // what writes more is lost on the way, again and again
   std::string cut_device;                // or nothing from and to this device
+  std::string cut_address;               // or nothing to this GID
   bool corrupts_writes = false;
   bool shows_at_once = false;            // written data is in memory before the message behind it has come
   int lag = 0;                           // requests wait for so many looks at a completion queue
