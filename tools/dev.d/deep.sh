@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The deep parts of the tests, one function each. They use the functions of tools/dev.
-readonly deep_parts=(asan tsan clang fuzz aarch64 install wheel torch rdma)
+readonly deep_parts=(torch tsan clang asan rdma fuzz aarch64 install wheel)
 
 deep_asan() {
   build_preset asan
