@@ -20,7 +20,7 @@ std::atomic<int> device_error{CUDA_SUCCESS};
 
 // Between contexts of this process: which one reaches the memory of which other one.
 std::mutex peers_mutex;
-std::set<std::pair<CUcontext, CUcontext>> peers;  // guarded by it
+auto& peers = *new std::set<std::pair<CUcontext, CUcontext>>;  // guarded by it; never destroyed, like all here
 std::atomic<bool> gives_peer_access{true};
 
 std::atomic<bool> gives_native_atomics{false};
@@ -33,9 +33,9 @@ struct Failure {
   CUresult result = CUDA_SUCCESS;
 };
 std::mutex failure_mutex;
-Failure failure;  // guarded by it
+auto& failure = *new Failure;  // guarded by it
 std::atomic<bool> has_failed_as_told{false};
-std::map<std::string, int, std::less<>> calls_made;  // guarded by it
+auto& calls_made = *new std::map<std::string, int, std::less<>>;  // guarded by it
 
 // "cuMemcpyAsync:2:700": the third one fails.
 void read_failure_of_environment() {
