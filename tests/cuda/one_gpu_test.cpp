@@ -119,21 +119,6 @@ TEST_CASE("hundreds of calls on one GPU may be under way, each on what the one b
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
-// The ranks' threads look for what is decided while the last rank decides.
-TEST_CASE("thousands of calls on one GPU, each decided while the other ranks look") {
-  constexpr int kRanks = 3, kCalls = 4000;
-  auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int) {
-    Stream stream;
-    std::string error;
-    for (int i = 0; i < kCalls && error.empty(); ++i) {
-      error = said(comm, tutti_barrier(comm, stream.get()));
-      if (i % 4 == 3 && stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
-    }
-    return error;
-  });
-  CHECK(wrong == std::vector<std::string>(kRanks));
-}
-
 TEST_CASE("calls of the GPU, of the host and through the host alternate, on several streams") {
   constexpr int kRanks = 3;
   auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {

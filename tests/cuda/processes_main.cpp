@@ -1,6 +1,7 @@
 // One rank of a job whose ranks are processes, on one GPU or, with "each", on one of its own. Says what is wrong, and
 // ends with 1.
 //   processes sums [each]    collectives on memory that comes and goes
+//   processes many [each]    thousands of calls
 //   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
 //   processes ahead [each]   rank 0 makes calls before the others do, and sends them what they need for these
 //   processes bare [each]    memory without handles: calls go through the host
@@ -75,6 +76,16 @@ int run_sums(const Job& job) {
   if (!job.on_one_gpu) calls *= job.nranks;
   if (all != calls) return wrong(job, std::to_string(all) + " launches for " + std::to_string(calls) + " calls");
   // What was opened of other processes is closed when its place has something else, and at the end.
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
+// Each rank's thread looks for what is decided, some of the times just when another rank decides.
+int run_many(const Job& job) {
+  Stream stream;
+  for (int i = 0; i < 4000; ++i) {
+    if (tutti_barrier(job.comm, stream.get()) != TUTTI_SUCCESS) return wrong(job, tutti_last_error(job.comm));
+    if (i % 4 == 3 && stream.synchronize() != CUDA_SUCCESS) return wrong(job, "the stream has failed");
+  }
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
 
@@ -224,7 +235,8 @@ int run(const std::string& what, bool on_one_gpu) {
   tutti_comm_size(job.comm, &job.nranks);
   static const std::map<std::string, int (*)(const Job&)> kBodies = {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
-      {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host}};
+      {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
+      {"many", run_many}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);
