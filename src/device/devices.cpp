@@ -52,7 +52,8 @@ DeviceModule* Devices::if_used() {
   DeviceModule* module = opened_.load(std::memory_order_acquire);
   if (module != nullptr) return module;
   uint64_t now = loads();
-  if (loads_seen_.load(std::memory_order_acquire) == now) return nullptr;
+  // Nothing new is loaded since somebody looked; who may have opened it meanwhile.
+  if (loads_seen_.load(std::memory_order_acquire) == now) return opened_.load(std::memory_order_acquire);
   std::lock_guard lock(mutex_);
   if (opened_.load(std::memory_order_relaxed) == nullptr && failure_.ok() && is_loaded(options_.driver)) {
     failure_ = open();

@@ -29,16 +29,29 @@ static void run_threads(struct rank_thread* threads, int count) {
   for (int i = 0; i < count; ++i) CHECK(pthread_join(handles[i], NULL) == 0);
 }
 
+/* What all processes see. */
+struct common {
+  atomic_int have_met; /* ranks so far */
+  atomic_int has_id;
+  ncclUniqueId id;
+};
+static struct common* common;
+
+/* The id comes when all are forked: who makes it has threads, and a fork may take away what these have locked. */
 static void run_processes(struct rank_thread* threads, int count) {
-  pid_t children[kMostRanks];
+  pid_t children[kMostRanks], parent = getpid();
   for (int i = 0; i < count; ++i) {
     children[i] = fork();
     CHECK(children[i] >= 0);
     if (children[i] > 0) continue;
+    for (; !atomic_load(&common->has_id); usleep(1000)) CHECK(getppid() == parent);
+    threads[i].ranks.id = common->id;
     memory_begin();
     run_thread(&threads[i]);
     _exit(0);
   }
+  OK(ncclGetUniqueId(&common->id));
+  atomic_store(&common->has_id, 1);
   for (int i = 0; i < count; ++i) {
     int status = 0;
     CHECK(waitpid(children[i], &status, 0) == children[i]);
@@ -46,19 +59,17 @@ static void run_processes(struct rank_thread* threads, int count) {
   }
 }
 
-static atomic_int* have_met; /* ranks so far; all processes see it */
-
 void meet(struct ranks* ranks) {
-  int here = atomic_fetch_add(have_met, ranks->local) + ranks->local;
+  int here = atomic_fetch_add(&common->have_met, ranks->local) + ranks->local;
   int all = (here + ranks->count - 1) / ranks->count * ranks->count;
-  while (atomic_load(have_met) < all) usleep(1000);
+  while (atomic_load(&common->have_met) < all) usleep(1000);
 }
 
 void with_id(enum ranks_are how, int count, void (*body)(struct ranks*)) {
-  have_met = mmap(NULL, sizeof *have_met, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(have_met != MAP_FAILED);
-  ncclUniqueId id;
-  OK(ncclGetUniqueId(&id));
+  common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(common != MAP_FAILED);
+  ncclUniqueId id = {{0}};
+  if (how != kProcesses) OK(ncclGetUniqueId(&id));
   struct rank_thread threads[kMostRanks];
   int parts = how == kOneThread ? 1 : count;
   for (int i = 0; i < parts; ++i) {
