@@ -31,8 +31,9 @@ Result<std::optional<Costs>> stored_costs(const std::string& file, const Invento
   if (!calibration.ok()) return std::move(calibration).status().within(file);
   if (calibration->machine != calibrated_machine(host)) {
     const CalibratedMachine& machine = calibration->machine;
-    return error(Code::kInvalidUsage, "{}: measured on another machine ({}, {}, {} logical CPUs)", file,
-                 machine.hostname, machine.model, machine.logical_cpus);
+    return error(Code::kInvalidUsage,
+                 "{}: measured on another machine ({}, {}, {} logical CPUs) or by another build ({})", file,
+                 machine.hostname, machine.model, machine.logical_cpus, machine.build);
   }
   return std::optional(calibration->costs);
 }
@@ -98,7 +99,8 @@ Result<std::string> calibration_file(const Config& config, const Inventory& host
   }
   // Homes are shared between machines, and containers on different machines share names.
   CalibratedMachine machine = calibrated_machine(host);
-  uint64_t kind = digest_of(fmt::format("{}/{}/{}", machine.architecture, machine.model, machine.logical_cpus));
+  uint64_t kind = digest_of(
+      fmt::format("{}/{}/{}/{}", machine.architecture, machine.model, machine.logical_cpus, machine.build));
   return fmt::format("{}/{}-{:08x}.json", folder, machine.hostname, kind & 0xffffffff);
 }
 

@@ -9,12 +9,13 @@
 
 namespace tutti {
 
-// What makes stored figures those of a machine.
+// What makes stored figures those of a machine, and of what measures them.
 struct CalibratedMachine {
   std::string hostname;
   std::string architecture;
   std::string model;
   int logical_cpus = 0;
+  std::string build;  // of tutti: kernels of a debug build are many times slower, and choose otherwise
   friend bool operator==(const CalibratedMachine&, const CalibratedMachine&) = default;
 };
 CalibratedMachine calibrated_machine(const Inventory& host);

@@ -23,7 +23,7 @@ struct DataPathOptions {
   uint64_t pull_min_bytes = 32 * 1024;             // lend private memory to a peer that can pull from this size on
   bool may_try_pulls = false;                      // large calls find out which is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
-  Spread spread;                                   // of smaller calls
+  Spread spread;                                   // of slots
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers
 };
 

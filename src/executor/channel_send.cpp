@@ -253,11 +253,8 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   return {MessageKind::kSlot, slot_of(to), nullptr};
 }
 
-// What is larger than the caches leaves them by itself.
 std::byte* ChannelRun::slot_of(Peer& to) const {
-  const DataPathOptions& options = call_->options;
-  bool is_large = call_->size_bytes >= options.streaming_min_bytes;
-  return to.send_stream(channel_).slot(frame_->value_bytes, is_large ? Spread() : options.spread);
+  return to.send_stream(channel_).slot(frame_->value_bytes, call_->options.spread);
 }
 
 // Where the value goes in the peer's output, if the peer has told of it, and it can be reached from here.

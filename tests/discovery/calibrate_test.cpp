@@ -63,6 +63,16 @@ TEST_CASE("stored figures are used on the machine they were measured on only") {
              Catch::Contains(file + ": measured on another machine (example, Example 9000"));
 }
 
+TEST_CASE("figures of another build, whose kernels are of another speed, are not used") {
+  Scratch scratch;
+  std::string file = scratch.path("costs.json");
+  CalibratedMachine measured = calibrated_machine(some_host());
+  CHECK_FALSE(measured.build.empty());
+  measured.build = "other";
+  REQUIRE(write_text_file(file, to_json(Calibration{measured, odd_costs()})).ok());
+  CHECK_THAT(refusal(config_for(file), some_host()), Catch::Contains("by another build (other)"));
+}
+
 TEST_CASE("a calibration file that cannot be used is refused with file, line, reason and remedy") {
   Scratch scratch;
   std::string file = scratch.path("costs.json");
