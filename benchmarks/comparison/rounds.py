@@ -105,6 +105,15 @@ def times_of(library, ranks, collective, seconds, sizes):
     return times
 
 
+def cache_line_ns(driver):
+    """Nanoseconds that a cache line takes from one core to another just now; None where that cannot be measured."""
+    try:
+        done = subprocess.run([driver], capture_output=True, text=True, timeout=PAIR_LIMIT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return float(done.stdout)
+
+
 def run_rounds(libraries, rounds, what, measure):
     """Results by name of library. `measure` turns a library into a dictionary of figures. Who has failed once is left
     out. Every round has another order, the same ones in every run: who runs first leaves the processors in a state."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import statistics
 
 from comparison import libraries as lib
 from comparison import rounds
@@ -21,6 +22,7 @@ class Table:
     libraries: list
     missing: list
     results: dict
+    cache_lines: dict  # by name of library: nanoseconds from core to core before and after each round; shm only
 
     def with_role(self, role):
         return [library for library in self.libraries if library.role == role]
@@ -53,13 +55,23 @@ def measure(build, name, collective, ranks, arguments):
     """Runs all libraries of one table."""
     libraries, missing = lib.contest(build, name, collective, arguments)
     sizes = [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
-    results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks",
-                                lambda library: rounds.times_of(library, ranks, collective, arguments.seconds, sizes))
+    cache_line = build.driver("cache_line") if name == "shm" and lib.CORES > 1 else None
+    cache_lines = {}
+
+    def times_of(library):
+        before = rounds.cache_line_ns(cache_line) if cache_line else None
+        times = rounds.times_of(library, ranks, collective, arguments.seconds, sizes)
+        after = rounds.cache_line_ns(cache_line) if cache_line else None
+        if before and after:
+            cache_lines.setdefault(library.name, []).append((before, after))
+        return times
+
+    results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks", times_of)
     for library in libraries:
         if results[library.name].lacking:
             missing.append(f"{library.name} has no {collective}")
     libraries = [library for library in libraries if not results[library.name].lacking]
-    return Table(name, collective, ranks, arguments.rounds, sizes, libraries, missing, results)
+    return Table(name, collective, ranks, arguments.rounds, sizes, libraries, missing, results, cache_lines)
 
 
 # ---- As text
@@ -119,8 +131,20 @@ def print_table(table):
         cells += [ratio_text(table.to_best(library, size), True) for library in own]
         cells += [ratio_text(table.to_limit(library, size), False) for library in limited]
         print((f"{size_text(size):>8} " + " ".join(cells)).rstrip())
+    print_cache_lines(table)
     for library in own if table.with_role("peer") else []:
         print(f"{library.name} is faster than every peer at {table.wins(library)} of {len(table.sizes)} sizes")
+
+
+def print_cache_lines(table):
+    """How far apart the cores were beside the rounds of each library: a virtual machine's may move."""
+    beside = {library.name: sorted(sum(table.cache_lines[library.name], ()))
+              for library in table.libraries if library.name in table.cache_lines}
+    if not beside:
+        return
+    print("\na cache line from core to core before and after each round, ns, median (least to most):")
+    print("  " + ", ".join(f"{name} {statistics.median(all_ns):.0f} ({all_ns[0]:.0f} to {all_ns[-1]:.0f})"
+                           for name, all_ns in beside.items()))
 
 
 # ---- As JSON
@@ -148,4 +172,5 @@ def table_json(table):
             "to_best": {library.name: table.to_best(library, size) for library in table.with_role("own")},
             "to_limit": {library.name: table.to_limit(library, size) for library in table.with_role("own")}})
     return {"table": table.table, "collective": table.collective, "ranks": table.ranks, "missing": table.missing,
-            "rows": rows, "libraries": libraries_json(table.libraries, table.results)}
+            "rows": rows, "cache_line_ns": table.cache_lines,
+            "libraries": libraries_json(table.libraries, table.results)}

@@ -68,6 +68,21 @@ class Compare(unittest.TestCase):
         with open(figures, encoding="utf-8") as file:
             return done, json.load(file)
 
+    def test_says_how_far_apart_the_cores_were_beside_each_round(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        cache_line = os.path.join(self.peers, "peer_cache_line")
+        with open(cache_line, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho 171.4\n")
+        os.chmod(cache_line, 0o755)
+        done, figures = self.compare("--rounds", "2", "--collective", "all_gather")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        if len(os.sched_getaffinity(0)) == 1:
+            self.assertNotIn("cache line", done.stdout)
+            return
+        self.assertIn("tutti 171 (171 to 171), tutti-mem 171", done.stdout)
+        self.assertEqual(figures["tables"][0]["cache_line_ns"]["gloo"], [[171.4, 171.4]] * 2)
+
     def test_judges_by_the_medians_of_the_best_peer_and_of_the_limit(self):
         self.tutti("* 2")
         self.gloo("+ 100")
