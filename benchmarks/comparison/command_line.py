@@ -46,6 +46,18 @@ def sizes(text):
     return found
 
 
+def span(text):
+    """Two numbers."""
+    low, _, high = text.partition("-")
+    try:
+        found = (float(low), float(high))
+    except ValueError:
+        found = (1.0, 0.0)
+    if not 0 <= found[0] <= found[1]:
+        raise argparse.ArgumentTypeError(f"'{text}' is not two numbers such as 0-60")
+    return found
+
+
 def choices(known):
     def parse(text):
         words = text.split(",")

@@ -55,15 +55,17 @@ def measure(build, name, collective, ranks, arguments):
     """Runs all libraries of one table."""
     libraries, missing = lib.contest(build, name, collective, arguments)
     sizes = [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
-    cache_line = build.driver("cache_line") if name == "shm" and lib.CORES > 1 else None
+    probes = lib.CORES > 1 and (name == "shm" or arguments.line_ns)
     cache_lines = {}
 
     def times_of(library):
-        before = rounds.cache_line_ns(cache_line) if cache_line else None
-        times = rounds.times_of(library, ranks, collective, arguments.seconds, sizes)
-        after = rounds.cache_line_ns(cache_line) if cache_line else None
-        if before and after:
-            cache_lines.setdefault(library.name, []).append((before, after))
+        def run():
+            return rounds.times_of(library, ranks, collective, arguments.seconds, sizes)
+        if not probes:
+            return run()
+        times, beside = rounds.beside_cache_lines(build.driver("cache_line"), arguments.line_ns, run)
+        if beside:
+            cache_lines.setdefault(library.name, []).append(beside)
         return times
 
     results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks", times_of)

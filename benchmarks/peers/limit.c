@@ -23,6 +23,8 @@
 #include "loop.h"
 
 enum { kMostRanks = 256, kTuneFloats = 1 << 22 };
+/* Between buffers: at a multiple of 128 MiB from each other some processors' caches hold less of both. */
+enum { kApart = 17 * 4096 };
 
 /* ---- The fastest way ---------------------------------------------------------------------------------------- */
 
@@ -96,7 +98,7 @@ static void* share_memory(size_t bytes) {
 static void* take_mapped(const struct peer* peer, size_t bytes) {
   struct rank* self = peer->state;
   char* memory = self->buffers + (size_t)self->rank * self->buffers_size + self->buffers_used;
-  self->buffers_used += bytes;
+  self->buffers_used += bytes + kApart;
   return memory;
 }
 
@@ -159,7 +161,7 @@ int main(int argc, char** argv) {
   self.crowded = sched_getaffinity(0, sizeof cores, &cores) == 0 && size > CPU_COUNT(&cores);
   self.shared = share_memory(sizeof(struct shared) + (size_t)size * sizeof(struct board));
   if (mapped) {
-    self.buffers_size = 2 * ((largest_size(argc - 2, argv + 2) + 4095) / 4096 * 4096);
+    self.buffers_size = 2 * ((largest_size(argc - 2, argv + 2) + 4095) / 4096 * 4096 + kApart);
     self.buffers = share_memory((size_t)size * self.buffers_size);
   }
   pid_t children[kMostRanks], parent = getpid();

@@ -104,7 +104,8 @@ class Communicator {
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(CallArguments arguments);
-  // The transports to the other ranks, as connected, or as they will be: "shm", "shm+tcp"; "self" when there are none.
+  // The transports to the ranks that are connected, or to all as they will be where none is yet: "shm", "shm+tcp";
+  // "self" when there are no others.
   // The text stays as long as the communicator.
   const std::string& transports();
 
@@ -233,6 +234,7 @@ class Communicator {
   Status launch();
   void bind();
   bool may_have_windows() const;
+  void choose_ways(uint64_t planned_bytes);
   bool may_be_pulled() const;
   void follow_trials();
   int awaited_rank() const;

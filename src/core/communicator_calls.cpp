@@ -169,14 +169,23 @@ void Communicator::bind() {
   call_.size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
   // Peers work out where a block lies in this rank's output; displacements only this rank knows.
   call_.announces_output = holds(shape.deliver_directly, geometry.in_place) && geometry.output.counts == nullptr;
+  choose_ways(geometry.plan_count * size_of(arguments.datatype));
+}
+
+// Whether receivers pull private memory. The kernel cannot store past the caches, which decides among near processors;
+// among far ones that hardly matters, and a trial shows it.
+void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
-  // By what all ranks know, so that they count the same calls. Less is not worth a look at the clock; and where only
-  // some ranks send, those may be done long before the others have anything.
-  constexpr uint64_t kLeastTried = 64 * 1024;
-  bool all_send = !has_root(arguments.collective);
-  uint64_t planned_bytes = geometry.plan_count * size_of(arguments.datatype);
-  tries_pulls_ = data_path_.may_try_pulls && all_send && planned_bytes >= kLeastTried && may_be_pulled();
-  if (tries_pulls_) call_.options.pull_min_bytes = prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
+  // By what all ranks know, so that those who can pull at all count the same calls. Less is not worth a look at the
+  // clock; and where only some ranks send, those may be done with what slots hold before the others have anything.
+  uint64_t least_tried = has_root(active_->arguments.collective) ? 4 << 20 : 64 << 10;
+  tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= least_tried && may_be_pulled();
+  uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
+  if (tries_pulls_) {
+    pull_min_bytes = prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
+  } else if (call_.size_bytes >= data_path_.streaming_min_bytes) {
+    pull_min_bytes = UINT64_MAX;
+  }
 }
 
 // Whether a peer of the active call can read this rank's private memory, or this rank its.

@@ -266,10 +266,14 @@ Status Communicator::start_control() {
 
 const std::string& Communicator::transports() {
   Turn turn = take_turn();
-  std::set<std::string_view> names;
+  // What connected pairs use is known, what the others would is a guess: a device may turn out not to work.
+  std::set<std::string_view> connected, expected;
   for (int rank = 0; rank < nranks_; ++rank) {
-    if (rank != rank_) names.insert(links_->transport_to(rank));
+    if (rank == rank_) continue;
+    expected.insert(links_->transport_to(rank));
+    if (links_->peers()[rank] != nullptr) connected.insert(links_->transport_to(rank));
   }
+  const auto& names = connected.empty() ? expected : connected;
   return *transports_.insert(names.empty() ? "self" : fmt::format("{}", fmt::join(names, "+"))).first;
 }
 

@@ -34,7 +34,8 @@ VerbsOptions verbs_options(const Config& config) {
           .timeout = static_cast<int>(config.ib_timeout),
           .retries = static_cast<int>(config.ib_retries),
           .regions = static_cast<size_t>(config.ib_regions),
-          .region_bytes = static_cast<uint64_t>(config.ib_region_bytes)};
+          .region_bytes = static_cast<uint64_t>(config.ib_region_bytes),
+          .goes_over_tcp = config.transport.empty()};
 }
 
 // Where devices cannot take the caller's memory, its contents are copied; if it is the link that has failed, whoever

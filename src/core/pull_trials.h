@@ -12,6 +12,9 @@ namespace tutti {
 
 class PullTrials {
  public:
+  // The first trial comes after so many calls, which go through slots.
+  explicit PullTrials(uint64_t calls_before = 0) : calls_((kPeriod - calls_before) % kPeriod) {}
+
   using Duration = std::chrono::nanoseconds;
 
   // Before a call. By its number alone, so that in a trial all ranks go the same way.
@@ -30,15 +33,15 @@ class PullTrials {
   }
 
  private:
-  // A trial that goes the wrong way takes twice as long or so: that is 2 % of the time. Not in turn, since programs
-  // make two calls in turn.
-  static constexpr std::array<bool, 6> kPulls = {false, true, true, false, false, true};
+  // A call that goes the wrong way takes twice as long or so: that is 2 % of the time. Each way has a call that is not
+  // the first of all; and not in turn, since programs make two calls in turn.
+  static constexpr std::array<bool, 4> kPulls = {false, true, true, false};
   static constexpr uint64_t kPeriod = 128;
 
   uint64_t position() const { return calls_ % kPeriod; }
   bool in_trial() const { return position() < kPulls.size(); }
 
-  uint64_t calls_ = 0;
+  uint64_t calls_;  // and those that were not, before the first trial
   std::array<double, 2> least_{};  // ns per byte: through slots, pulled
   bool prefers_pulls_ = false;
 };

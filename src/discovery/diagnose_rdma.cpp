@@ -1,4 +1,4 @@
-// What stands in the way of RDMA on this host, by what sysfs and the limits say. The device is not opened.
+// What stands in the way of RDMA on this host, by what sysfs, device files and the limits say.
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -112,6 +112,20 @@ void look_for_missing_drivers(SystemView& system, std::vector<Finding>& findings
                       "an Ethernet interface can stand in for tests: rdma link add rxe0 type rxe netdev eth0"});
 }
 
+// Programs reach a device by a file, for which udev's rules give everybody the right.
+void look_at_permissions(SystemView& system, std::string_view folder, const std::vector<std::string>& entries,
+                         std::vector<Finding>& findings) {
+  for (const std::string& entry : entries) {
+    std::string device = first_line(system, fmt::format("{}/{}/ibdev", folder, entry));
+    std::string file = "/dev/infiniband/" + entry;
+    if (device.empty() || system.may_open(file)) continue;
+    findings.push_back({Level::kProblem, "device files",
+                        fmt::format("this process may not open {}, by which {} is reached", file, device),
+                        fmt::format("chmod 666 {}, as rdma-core's udev rules do at boot; a container: docker run "
+                                    "--device={}", file, file)});
+  }
+}
+
 void look_at_software(SystemView& system, std::vector<Finding>& findings) {
   if (!system.has_library("libibverbs.so.1")) {
     findings.push_back({Level::kProblem, "library", "libibverbs.so.1 is not installed",
@@ -128,6 +142,8 @@ void look_at_software(SystemView& system, std::vector<Finding>& findings) {
   } else if (system.list_folder("/dev/infiniband").empty() && system.filesystem_bytes("/dev/infiniband") == 0) {
     findings.push_back({Level::kProblem, "device files", "/dev/infiniband is not there, though the kernel has devices",
                         "give the container its devices: docker run --device=/dev/infiniband"});
+  } else {
+    look_at_permissions(system, kFolder, seen, findings);
   }
 }
 

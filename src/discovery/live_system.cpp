@@ -131,4 +131,9 @@ bool LiveSystem::has_library(const std::string& name) {
   return true;
 }
 
+bool LiveSystem::may_open(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  return fd || (errno != EACCES && errno != EPERM);
+}
+
 }  // namespace tutti

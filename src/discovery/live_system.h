@@ -17,6 +17,7 @@ class LiveSystem final : public SystemView {
   uint64_t filesystem_bytes(const std::string& path) override;
   std::vector<ManagedGpu> managed_gpus() override;
   bool has_library(const std::string& name) override;
+  bool may_open(const std::string& path) override;
 };
 
 }  // namespace tutti

@@ -42,6 +42,11 @@ class Recorder final : public SystemView {
     if (present) machine_.libraries.push_back(name);
     return present;
   }
+  bool may_open(const std::string& path) override {
+    bool may = system_.may_open(path);
+    if (!may) machine_.forbidden.push_back(path);
+    return may;
+  }
 
  private:
   static std::optional<std::string> kept(TextMap& answers, const std::string& path, std::optional<std::string> answer) {
@@ -83,6 +88,9 @@ class RecordedSystem final : public SystemView {
   std::vector<ManagedGpu> managed_gpus() override { return machine_.gpus; }
   bool has_library(const std::string& name) override {
     return std::find(machine_.libraries.begin(), machine_.libraries.end(), name) != machine_.libraries.end();
+  }
+  bool may_open(const std::string& path) override {
+    return std::find(machine_.forbidden.begin(), machine_.forbidden.end(), path) == machine_.forbidden.end();
   }
 
  private:

@@ -27,6 +27,7 @@ struct Machine {
   std::map<std::string, uint64_t> filesystems;  // sizes in bytes by mount point
   std::vector<ManagedGpu> gpus;                 // what their management library said of them
   std::vector<std::string> libraries;           // those of the libraries asked for that were there
+  std::vector<std::string> forbidden;           // device files asked for that the process may not open
   Costs costs;                                  // as calibrated when it was recorded
   friend bool operator==(const Machine&, const Machine&) = default;
 };

@@ -55,6 +55,7 @@ void describe(V& v, T& machine) {
   v.number_map("filesystems", machine.filesystems);
   v.list("gpus", machine.gpus);
   v.texts("libraries", machine.libraries);
+  if (may_have<V>(!machine.forbidden.empty())) v.texts("forbidden", machine.forbidden);
   v.object("costs", machine.costs);
 }
 

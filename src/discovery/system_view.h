@@ -78,6 +78,9 @@ class SystemView {
   virtual std::vector<ManagedGpu> managed_gpus() = 0;
   // Whether the shared library can be opened.
   virtual bool has_library(const std::string& name) = 0;
+  // False where this process has no right to read and write the device file, or its container has not. It is opened for
+  // that: permissions alone do not tell.
+  virtual bool may_open(const std::string& path) = 0;
 };
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ using Peers = std::vector<std::unique_ptr<Peer>>;
 // rank has its own: a message says how its payload comes.
 struct DataPathOptions {
   uint64_t pull_min_bytes = 32 * 1024;             // lend private memory to a peer that can pull from this size on
-  bool may_try_pulls = false;                      // large calls find out which is quicker
+  bool may_try_pulls = false;                      // of calls of 64 KiB and more, which find out what is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers

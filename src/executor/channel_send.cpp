@@ -273,15 +273,12 @@ std::optional<Window> ChannelRun::place_in_output(Peer& to, const Send& send, ui
 }
 
 // Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from
-// one where it is, which beats the kernel's copy as long as the caches hold it; and the kernel cannot store past the
-// caches.
+// one where it is, which beats the kernel's copy as long as the caches hold it.
 bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
   constexpr uint64_t kCachedBytes = 128 * 1024;
   bool only_moves = moves(op) && send.into != kNoChunk;
   uint64_t least = only_moves ? 0 : kCachedBytes;
-  const DataPathOptions& options = call_->options;
-  bool streams = call_->size_bytes >= options.streaming_min_bytes;
-  return frame_->value_bytes >= std::max(least, options.pull_min_bytes) && !streams;
+  return frame_->value_bytes >= std::max(least, call_->options.pull_min_bytes);
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

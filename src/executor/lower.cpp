@@ -41,7 +41,7 @@ class SectionLowering {
     op.chunk = facts_.steps[i].chunk;
     op.finish = step.finish;
     op.sources = add_operands(step.sources);
-    op.sends = add_sends(step.kind == StepKind::kPut ? i : i + 1, end);
+    op.sends = add_sends(i, end);
     op.destinations = add_operands(stored_destinations(i, end));
     op.releases = add_releases(end - 1);
     program_.ops.push_back(op);
@@ -108,16 +108,24 @@ class SectionLowering {
     return span;
   }
 
-  Span add_sends(size_t begin, size_t end) {
+  // The step at `first` and the Puts of its result up to `end`. Those of a copy send what was copied: it has been in
+  // its place for longer, perhaps in the receiver's caches, too.
+  Span add_sends(size_t first, size_t end) {
+    size_t begin = steps_[first].kind == StepKind::kPut ? first : first + 1;
     Span span{static_cast<uint32_t>(program_.sends.size()), static_cast<uint32_t>(end - begin)};
     for (size_t j = begin; j < end; ++j) {
       Send send{steps_[j].peer, steps_[j].into, {}};
       if (!steps_[j].sources.empty()) {
-        send.source = {steps_[j].sources[0].space, steps_[j].sources[0].index};
+        Place source = is_copy_of_input(first) ? steps_[first].sources[0] : steps_[j].sources[0];
+        send.source = {source.space, source.index};
       }
       program_.sends.push_back(send);
     }
     return span;
+  }
+
+  bool is_copy_of_input(size_t i) const {
+    return steps_[i].kind == StepKind::kCopy && steps_[i].sources[0].space == Space::kInput;
   }
 
   Span add_releases(size_t last) {

@@ -11,13 +11,14 @@ namespace {
 
 // An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
 // measure.
-constexpr uint64_t kMessageNs = 60;
+constexpr uint64_t kMessageNs = 20;
 // From when a message is there until its receiver, which waits for it, has gone on.
-constexpr uint64_t kHopNs = 180;
+constexpr uint64_t kHopNs = 50;
 constexpr uint64_t kLineBytes = 64;
 // Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
 constexpr uint64_t kLaunchNs = 4000;
 constexpr uint64_t kGpuMessageNs = 100;
+constexpr uint64_t kGpuHopNs = 180;
 // What is staged waits for a copy between a GPU and its host.
 constexpr uint64_t kStagingNs = 8000;
 
@@ -74,6 +75,7 @@ Residence residence_of(const TopologyHost& host, uint64_t bytes) {
 Work::Work(const CostInputs& inputs, const PlanShape& shape)
     : topology_(inputs.topology),
       shape_(shape),
+      has_root_(has_root(inputs.request.collective)),
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()) {
   uint64_t bytes = inputs.request.size_bytes();
@@ -118,7 +120,9 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   };
   made.own_copy_bytes_per_s = rate(copy);
   made.reduce_bytes_per_s = rate(reduce);
-  made.copy_bytes_per_s = rate(to_slot);
+  // Where the other core is far away, what it stored comes from there more slowly than from any cache.
+  uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
+  made.copy_bytes_per_s = std::min(rate(to_slot), between_cores);
   made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -178,7 +182,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t sender_ns = saturating_mul(messages, kMessageNs);
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
   if (link.mapped) {
-    receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, link.latency_ns.value));
+    // The first slice's is part of the hop.
+    uint64_t later = messages - static_cast<uint64_t>(times);
+    receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
     uint64_t copy_ns = ns_for(total_bytes, sender.copy_bytes_per_s);
     if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, copy_ns);
     // What a reduction stores has been read already.
@@ -198,8 +204,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
-  // After its line the first of a payload's come from the other core too, before any is fetched ahead.
-  uint64_t ways = link.mapped && bytes > kLineBytes ? 3 : 1;
+  // After its line the first of a payload's comes from the other core too, before any is fetched ahead. A rank
+  // that only sends is ahead of its receiver.
+  uint64_t ways = link.mapped && bytes > kLineBytes && !has_root_ ? 2 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
   hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kHopNs), turn_ns));
@@ -216,16 +223,17 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
   for (int rank : {from, to}) gpu_ns_[rank] = saturating_add(gpu_ns_[rank], steps_ns);
   uint64_t slice_ns = ns_for(bytes / messages, link.bytes_per_s.value);
   message_ns_ = std::max(message_ns_, saturating_add(slice_ns, 2 * kGpuMessageNs));
-  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kHopNs));
+  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kGpuHopNs));
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {
   if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(bytes, static_cast<uint64_t>(sources) + 1));
-  // The calibrated reduction reads two and writes one. All but this rank's own contribution come from other cores.
+  // The calibrated reduction reads two and writes one. All but this rank's own contribution come from other cores, and
+  // meanwhile that is read.
   const Host& host = host_of(rank);
   uint64_t one_ns = ns_for(bytes, host.reduce_bytes_per_s) / 3;
   uint64_t arrival_ns = std::max(one_ns, ns_for(bytes, host.copy_bytes_per_s));
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], 2 * one_ns);
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], one_ns);
   rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_mul(arrival_ns, sources - 1));
 }
 

@@ -77,6 +77,7 @@ class Work {
 
   const Topology& topology_;
   const PlanShape& shape_;
+  const bool has_root_;
   const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;

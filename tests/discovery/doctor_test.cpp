@@ -119,6 +119,25 @@ TEST_CASE("what programs need beside the device is looked for") {
   check_finds(machine, Level::kProblem, "device files", "/dev/infiniband", "--device=/dev/infiniband");
 }
 
+TEST_CASE("a device file that may not be opened is a problem of its device") {
+  Machine machine = healthy();
+  machine.forbidden = {"/dev/infiniband/uverbs0"};
+  check_finds(machine, Level::kProblem, "device files",
+              "may not open /dev/infiniband/uverbs0, by which mlx5_0 is reached", "chmod 666 /dev/infiniband/uverbs0");
+  machine.files["/sys/class/infiniband_verbs/uverbs1/ibdev"] = "mlx5_1\n";
+  machine.forbidden = {"/dev/infiniband/uverbs1"};
+  check_finds(machine, Level::kProblem, "device files", "mlx5_1", "--device=/dev/infiniband/uverbs1");
+}
+
+TEST_CASE("a recorded machine keeps which device files may not be opened") {
+  Machine machine = healthy();
+  CHECK(to_json(machine).find("forbidden") == std::string::npos);
+  machine.forbidden = {"/dev/infiniband/uverbs0"};
+  auto parsed = parse_machine(to_json(machine));
+  REQUIRE(parsed.ok());
+  CHECK(*parsed == machine);
+}
+
 TEST_CASE("a low limit of locked memory is a problem, but not for whom it does not bind") {
   Machine machine = healthy();
   machine.process.memlock_bytes = 8 << 20;

@@ -84,6 +84,7 @@ class SystemBelow final : public SystemView {
   uint64_t filesystem_bytes(const std::string&) override { return 0; }
   std::vector<ManagedGpu> managed_gpus() override { return {}; }
   bool has_library(const std::string&) override { return false; }
+  bool may_open(const std::string&) override { return true; }
 
  private:
   std::string root_;

@@ -43,6 +43,16 @@ TEST_CASE("puts of one value to several peers become one op") {
   CHECK(program.peers == std::vector<int32_t>{1, 2, 3});
 }
 
+TEST_CASE("what is copied out of the input is lent from there") {
+  Program program = lowered({copy(input(1), output(1)), put(2, output(1)), combine({input(0)}, output(0)),
+                             put(3, output(0))},
+                            2);
+  REQUIRE(program.sends.size() == 2);
+  CHECK(program.sends[0].source.space == Space::kInput);
+  CHECK(program.sends[0].source.index == 1);
+  CHECK(program.sends[1].source.space == Space::kOutput);
+}
+
 TEST_CASE("two puts to one peer are two ops") {
   CHECK(lowered({put(1, input(0)), put(1, input(0))}).ops.size() == 2);
   CHECK(lowered({combine({input(0)}, temp(0)), put(1, temp(0)), put(1, temp(0))}).ops.size() == 2);

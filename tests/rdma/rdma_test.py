@@ -17,6 +17,16 @@ CONFORMANCE = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "test_r
 GUEST_RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest-run")
 COLLECTIVES = ("all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "gather", "scatter", "all_to_all")
 
+# Makes /tmp/rank, which runs a rank with one device, and with an identity of its own, so that it takes the others for
+# ranks of other hosts: `tutti run -n 4 -- unshare -m bash /tmp/rank ...`.
+APART = """for rank in {0..3}; do cat /proc/sys/kernel/random/uuid > /tmp/boot$rank; done
+cat > /tmp/rank <<'RANK'
+mount --bind /tmp/boot$TUTTI_RANK /proc/sys/kernel/random/boot_id
+unset TUTTI_HOST_FD
+TUTTI_IB_DEVICE=rxe$((TUTTI_RANK % 2)) exec "$@"
+RANK
+"""
+
 
 def why_no_guest():
     """None where the guest can run now."""
@@ -92,6 +102,14 @@ class Doctor(GuestTest):
         self.assertRegex(done.stdout, r'"topic": "ports",\s+"fact": "rxe0 port 1 is not up(?s:.)*\nstatus 1\n$')
 
 
+    def test_sees_a_device_file_that_may_not_be_opened(self):
+        done = self.guest("chmod 600 /dev/infiniband/uverbs0\n"
+                          "setpriv --reuid 65534 --regid 65534 --clear-groups tutti doctor || echo status $?")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, r"\nproblem  device files: this process may not open /dev/infiniband/uverbs0, "
+                                      r"by which rxe0 is reached; (?s:.)*\nstatus 1\n$")
+
+
 class Faults(GuestTest):
     def test_loss_costs_time_and_no_bit(self):
         lossy = "for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12"
@@ -124,6 +142,64 @@ class Faults(GuestTest):
         self.assertRegex(done.stdout, r"cases on 2 ranks: 0 wrong\n$", done)
         self.assertRegex(done.stderr, r"is reached over one queue pair less: ", done)
 
+    def test_a_lane_is_lost_also_while_the_tcp_connection_is_silent(self):
+        # All that goes from an address of the guest to another one goes over lo, but for what rxe sends.
+        check = job.program("all_reduce_check")
+        done = self.guest(f"""
+            bash /run/guest/add-pair 2
+            export TUTTI_TRANSPORT=verbs TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
+            tutti run -n 2 --no-prefix -- bash -c \
+              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec stdbuf -oL {check} 65537' \
+              > /tmp/out 2> /tmp/err & job=$!
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do sleep 0.1; done
+            sleep 0.5
+            tc qdisc add dev lo root netem loss 100%
+            ip link set rdv0 down
+            for i in {{1..80}}; do grep -q 'case' /tmp/out && break; sleep 0.1; done
+            grep -q 'case' /tmp/out && echo done in silence
+            tc qdisc del dev lo root
+            wait $job || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", 300)
+        self.assertRegex(done.stdout, r"^done in silence\n", done)
+        self.assertRegex(done.stdout, r"cases on 2 ranks: 0 wrong\n$", done)
+        self.assertRegex(done.stderr, r"is reached over one queue pair less: ", done)
+
+    def check_while(self, lose, ranks, before="", seconds=300):
+        """Ranks on hosts of their own that check all-reduces while `lose` takes RDMA away from them, after bash has run
+        `before`."""
+        done = self.guest(f"""
+            {before}
+            {APART}
+            export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
+            tutti run -n {ranks} --no-prefix -- unshare -m bash /tmp/rank {job.program("all_reduce_check")} 65537 \
+              > /tmp/out 2> /tmp/err & job=$!
+            until [ "$(grep -c 'debug: connected to rank .* over verbs' /tmp/err)" -ge {ranks} ]; do
+              kill -0 $job; sleep 0.1
+            done
+            sleep 0.5
+            {lose}
+            wait $job || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", seconds)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, rf"cases on {ranks} ranks: 0 wrong\n$", done)
+        return done
+
+    def test_where_the_only_device_fails_under_way_the_job_goes_on_over_tcp_and_no_bit_is_wrong(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                done = self.check_while("ip link set rdv0 down", ranks)
+                told = re.findall(r"warning: rank \d is reached over tcp from now on, since no queue pair is left: "
+                                  r".*from rxe[01] port 1", done.stderr)
+                self.assertGreaterEqual(len(told), 2, done)
+
+    def test_a_device_that_is_deleted_under_way_is_left_for_tcp(self):
+        # The kernel waits with it until nobody has the device open, but takes the interface down first.
+        done = self.check_while("timeout 100 ip link delete rdv0 &", 2, """
+            ip link add tcp0 type dummy; ip addr add 10.99.0.1/24 dev tcp0; ip link set tcp0 up
+            export TUTTI_INTERFACE=tcp0""")
+        self.assertIn("is reached over tcp from now on", done.stderr, done)
+
+    def test_a_device_whose_deletion_waits_for_the_job_goes_on_with_it(self):
+        self.check_while("timeout 100 rdma link delete rxe0 &", 2)
+
     def test_a_path_on_which_nothing_crosses_is_left_for_another_one_at_the_start(self):
         # What goes from a device to itself crosses no veth.
         done = self.guest("tc qdisc add dev rdv0 root netem loss 100%; export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2\n"
@@ -131,6 +207,15 @@ class Faults(GuestTest):
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(done.stderr, r"rank 1 is not reached over rxe0 port 1, so other ports or addresses are tried")
         self.assertRegex(done.stdout, r"/verbs\n(?s:.)*# Out of bounds values : 0 OK")
+
+    def test_the_transport_is_told_of_pairs_that_are_connected_not_of_those_that_might_be(self):
+        # In a ring all packets would cross the pair of interfaces; ranks 0 and 2 could use RDMA, but need not.
+        done = self.guest(f"""{APART}
+            tc qdisc add dev rdv0 root netem loss 100%; export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2
+            tutti run -n 4 --no-prefix -- unshare -m bash /tmp/rank \
+              tutti bench all_reduce --algorithm ring -b 8 -e 8 -n 1 -w 0""", 150)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, r"ring\S*/tcp\n(?s:.)*# Out of bounds values : 0 OK")
 
     def test_a_wrong_device_is_an_error_that_names_those_there_are(self):
         done = self.guest("TUTTI_IB_DEVICE=mlx5_0 tutti run -n 2 --no-prefix -- "

@@ -83,6 +83,27 @@ class Compare(unittest.TestCase):
         self.assertIn("tutti 171 (171 to 171), tutti-mem 171", done.stdout)
         self.assertEqual(figures["tables"][0]["cache_line_ns"]["gloo"], [[171.4, 171.4]] * 2)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
+    def test_makes_rounds_beside_far_cores_again(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        cache_line = os.path.join(self.peers, "peer_cache_line")
+        with open(cache_line, "w", encoding="ascii") as file:
+            # Far: the first time, and after the first run.
+            file.write("#!/bin/sh\necho x >> $0.count\ncase $(wc -l < $0.count) in 1|3) echo 170;; *) echo 30;; esac\n")
+        os.chmod(cache_line, 0o755)
+        done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(set(map(str, figures["tables"][0]["cache_line_ns"].values())), {"[[30.0, 30.0]]"})
+        with open(cache_line + ".count", encoding="ascii") as file:
+            probes = len(file.readlines())
+        # Four libraries' two each, one before which was too far, and the two around a run that did not count.
+        self.assertEqual(probes, 4 * 2 + 1 + 2)
+        for wrong in ("60", "60-0", "near"):
+            done, _ = self.compare("--line-ns", wrong)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"'{wrong}' is not two numbers such as 0-60", done.stderr)
+
     def test_judges_by_the_medians_of_the_best_peer_and_of_the_limit(self):
         self.tutti("* 2")
         self.gloo("+ 100")

@@ -171,6 +171,32 @@ TEST_CASE("a device that nothing leaves any more is left for the other one, and 
   CHECK(run(job, there, back, 40) == "");  // one of the four lanes lies within the other device
 }
 
+TEST_CASE("what a device does not take any more arrives over the other one, once and in order") {
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t refused = GENERATE(range<uint64_t>(1, 60));
+  int lag = GENERATE(0, 2);
+  fake.verbs->set_faults({.refused_request = refused, .lag = lag});
+  Flow there(job, 0, refused), back(job, 1, refused + 100);
+  INFO(refused << " is refused, lag " << lag);
+  CHECK(run(job, there, back, 40) == "");
+  check_used_well(fake);
+}
+
+TEST_CASE("a device that is gone, and does not even say so, is left for the other one") {
+  Fake fake;
+  std::string gone = GENERATE("fake0", "fake1");
+  int lag = GENERATE(0, 3);
+  Job job(verbs_with({.device = "fake0,fake0,fake1,fake1"}), 2, kWindow);
+  check_ok(job.status());
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 10) == "");
+  fake.verbs->set_faults({.gone_device = gone, .lag = lag});
+  CHECK(run(job, there, back, 40) == "");
+  check_used_well(fake);
+}
+
 TEST_CASE("where all lanes fail, so does the link, with the words of the last one") {
   Fake fake;
   Job job(verbs_with({}), 2, kWindow);
@@ -194,6 +220,95 @@ TEST_CASE("a sleeping rank goes on when a lane fails") {
     return {};
   });
   for (const Status& status : statuses) check_ok(status);
+}
+
+TEST_CASE("a sleeping rank goes on when a device is gone") {
+  Fake fake;
+  Job job(verbs_with({.device = "fake0,fake0,fake1,fake1"}), 2, kWindow);
+  check_ok(job.status());
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    for (uint64_t turn = 1; turn <= 20; ++turn) {
+      if (rank == 0 && turn == 10) fake.verbs->set_faults({.gone_device = "fake0"});
+      if (rank == 0) TUTTI_TRY(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{turn}}));
+      TUTTI_TRY(await_asleep(job.link(rank, 1 - rank), job.window(rank).line(0), turn));
+      if (rank == 1) TUTTI_TRY(signal(job.link(1, 0), job.slice(1, 0, 0), Line{{turn}}));
+    }
+    return {};
+  });
+  for (const Status& status : statuses) check_ok(status);
+}
+
+TEST_CASE("where no lane is left, all that was on its way arrives over tcp, once and in order") {
+  Fake fake;
+  Job job(verbs_over_one_lane({.goes_over_tcp = true}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t failing = GENERATE(range<uint64_t>(1, 60));
+  int lag = GENERATE(0, 2);
+  fake.verbs->set_faults({.failing_request = failing, .failing_status = 12, .lag = lag});
+  Flow there(job, 0, failing), back(job, 1, failing + 100);
+  INFO(failing << " fails, lag " << lag);
+  CHECK(run(job, there, back, 40) == "");
+  check_used_well(fake);
+}
+
+TEST_CASE("lanes that are lost together, or one after the other, or are just gone, leave tcp") {
+  Fake fake;
+  auto first = GENERATE(FakeFaults{.failing_request = 7, .failing_status = 12, .lag = 2}, FakeFaults{.lag = 3},
+                        FakeFaults{.refused_request = 9}, FakeFaults{.gone_device = "fake0", .lag = 1});
+  auto then = GENERATE(FakeFaults{.cut = true, .lag = 3}, FakeFaults{.gone_device = "fake0", .lag = 2},
+                       FakeFaults{.gone_device = "fake1"});
+  Job job(verbs_with({.goes_over_tcp = true}), 2, kWindow);
+  check_ok(job.status());
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 10) == "");
+  fake.verbs->set_faults(first);
+  CHECK(run(job, there, back, 15) == "");
+  fake.verbs->set_faults(then);
+  CHECK(run(job, there, back, 40) == "");
+  CHECK(fake.counts().mistakes == 0);
+}
+
+TEST_CASE("a sleeping rank goes on over tcp, and hears of new memory there") {
+  Fake fake;
+  Job job(verbs_with({.goes_over_tcp = true}), 2, kWindow);
+  check_ok(job.status());
+  auto pattern_of = [](int rank, uint64_t turn) { return pattern(100'000, turn * 2 + static_cast<uint64_t>(rank)); };
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    Link& link = job.link(rank, 1 - rank);
+    for (uint64_t turn = 1; turn <= 20; ++turn) {
+      if (rank == 0 && turn == 5) fake.verbs->set_faults({.cut = true});
+      auto sent = pattern_of(rank, turn);
+      auto send = [&] {
+        return put(link, job.slice(rank, 1 - rank, 4096), sent, job.slice(rank, 1 - rank, 0), Line{{turn}});
+      };
+      if (rank == 0) TUTTI_TRY(send());
+      TUTTI_TRY(await_asleep(link, job.window(rank).line(0), turn));
+      auto wanted = pattern_of(1 - rank, turn);
+      if (!std::equal(wanted.begin(), wanted.end(), job.window(rank).at(4096))) {
+        return error(Code::kInternal, "turn {} has other content", turn);
+      }
+      if (rank == 1) TUTTI_TRY(send());
+      uint64_t completed = 0;
+      while (completed < turn) TUTTI_TRY(link.poll(&completed));
+    }
+    return {};
+  });
+  for (const Status& status : statuses) check_ok(status);
+  const Window& added = job.node(0).add_window(4096);
+  check_ok(job.link(0, 1).share(*added.exported));
+  check_ok(await_until([&] { return job.link(1, 0).find(added.exported->id) != nullptr; },
+                       {&job.link(0, 1), &job.link(1, 0)}));
+}
+
+TEST_CASE("over tcp too the end of a peer is told") {
+  Fake fake;
+  Job job(verbs_with({.goes_over_tcp = true}), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.cut = true});
+  Flow there(job, 0, 1), back(job, 1, 2);
+  CHECK(run(job, there, back, 5) == "");
+  job.link(1, 0).abort();
+  CHECK(mentions(await_until([] { return false; }, {&job.link(0, 1)}), "the peer has died, aborted or closed"));
 }
 
 TEST_CASE("a lost lane that no link can have is refused") {

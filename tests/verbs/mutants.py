@@ -17,7 +17,8 @@ import tempfile
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 240  # tests that wait for what never comes end after 20 s each
-USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"]}  # of what a header's mistakes are in
+# Of what a header's mistakes are in.
+USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"], "lane.h": ["link_lanes.cpp", "link.cpp"]}
 TEST = "tests/verbs/test_verbs"
 LIBRARY = "transports/verbs/libtutti_verbs.a"
 
@@ -34,8 +35,8 @@ MUTANTS = [
     ("messages tell of no credits", "sender.cpp", "head.reposted = static_cast<uint32_t>(told_);", ""),
     ("nothing asks for a completion", "sender.cpp", "request.work.send_flags |= IBV_SEND_SIGNALED;", ""),
     ("the message goes without its payload", "sender.cpp",
-     "  write.work.next = &message.work;\n  return queue_.post(write.work);\n}\n\nvoid VerbsSender::keep",
-     "  return queue_.post(message.work);\n}\n\nvoid VerbsSender::keep"),
+     "  write.work.next = &message.work;\n  post(write.work);\n}\n\nvoid VerbsSender::post",
+     "  post(message.work);\n}\n\nvoid VerbsSender::post"),
     ("what is larger goes inline too", "sender.cpp", "if (size <= queue_.inline_bytes())", "if (size > 0)"),
     ("memory is the caller's before it has left", "sender.cpp",
      "    keep({.put = number, .request = posted_, .registration = registration, .stage = stage});\n", ""),
@@ -56,6 +57,19 @@ MUTANTS = [
     ("what is owed goes before the peer has answered", "link_lanes.cpp",
      "lane.state() == VerbsLane::State::kTold && lane.peer_received",
      "lane.state() == VerbsLane::State::kTold && (lane.peer_received = lane.peer_received.value_or(0))"),
+    ("what is refused is forgotten", "sender.cpp", "if (refused_.ok()) refused_ = queue_.post(first);",
+     "(void)queue_.post(first);"),
+    ("a device that is gone is waited for", "lane.h",
+     "posted_receives_ == 0 || is_deaf_ || drained_at_most_.passed()", "posted_receives_ == 0"),
+    ("data goes over tcp before both have told what came", "link_lanes.cpp",
+     "if (is_all_over() && !is_over_tcp_)", "if (has_lost_all() && !is_over_tcp_)"),
+    ("what is owed is forgotten where tcp alone is left", "link_lanes.cpp",
+     "sent = TUTTI_TRY(send_beside(next.head, next.line, payload, is_put ? next.put : 0));",
+     "sent = PutResult::kDone;"),
+    ("memory is the caller's before tcp has taken it", "link.cpp",
+     "if (is_over_tcp_) oldest = std::min(oldest, side_->oldest_put());", ""),
+    ("a payload over tcp that comes in pieces ends early", "side_channel.cpp",
+     "to = to.subspan(got);", "to = to.first(0);"),
     ("an event that was taken is not asked for again", "queue_pair.cpp", "is_asked_ = !take_event() && !has_taken_;",
      "take_event();"),
     ("an event that comes late ends every sleep", "queue_pair.cpp", "(has_taken_ || in_vain)", "has_taken_"),

@@ -44,6 +44,22 @@ TEST_CASE("side messages arrive as they were sent") {
   SideLost lost = again(SideLost{.lane = 3, .received = 0x123456789a});
   CHECK(lost.lane == 3);
   CHECK(lost.received == 0x123456789a);
+  SideData data{.head = {.kind = MessageHead::Kind::kSignal, .signal_memory = 3, .number = 1ull << 40},
+                .line = {{1, 2, 3, 4, 5, 6, 7, 8}},
+                .payload_bytes = 1ull << 33};
+  SideData came = again(data);
+  CHECK(came.head.signal_memory == 3);
+  CHECK(came.head.number == 1ull << 40);
+  CHECK(std::equal(std::begin(came.line.words), std::end(came.line.words), std::begin(data.line.words)));
+  CHECK(came.payload_bytes == 1ull << 33);
+}
+
+TEST_CASE("beside the queue pairs only messages with a number are data") {
+  for (auto kind : {MessageHead::Kind::kCredit, MessageHead::Kind::kProbe}) {
+    CHECK(!parse_side_message(encode(SideMessage(SideData{.head = {.kind = kind}, .line = {}}))).ok());
+  }
+  SideData with_payload{.head = {.kind = MessageHead::Kind::kSignal, .payload_bytes = 8}, .line = {}};
+  CHECK(!parse_side_message(encode(SideMessage(with_payload))).ok());
 }
 
 TEST_CASE("more addresses than a message holds are left out, the last ones first") {

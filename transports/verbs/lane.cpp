@@ -3,6 +3,11 @@
 #include "transports/verbs/causes.h"
 
 namespace tutti {
+namespace {
+
+constexpr int64_t kDrainMs = 1000;  // in which a device that works sweeps its queues out
+
+}  // namespace
 
 Result<std::unique_ptr<VerbsLane>> VerbsLane::create(const VerbsDevice& device, size_t rail) {
   LinkMemory memory = TUTTI_TRY(LinkMemory::create(device));
@@ -59,6 +64,10 @@ void VerbsLane::note_broken(const ibv_wc& completion) {
              .is_silence = completion.status == IBV_WC_RETRY_EXC_ERR};
 }
 
+void VerbsLane::note_broken(const Status& why) {
+  if (!broken_) broken_ = {.what = fmt::format("{}; {}", why.message(), ends())};
+}
+
 void VerbsLane::note_lost_by_peer() {
   if (broken_) return;
   broken_ = {.what = fmt::format("the peer's end of the queue pair has failed; {}", ends()), .is_consequence = true};
@@ -67,6 +76,7 @@ void VerbsLane::note_lost_by_peer() {
 void VerbsLane::shut() {
   queue_->shut();
   state_ = State::kShut;
+  drained_at_most_ = Deadline::after_ms(kDrainMs);
 }
 
 }  // namespace tutti

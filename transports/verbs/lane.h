@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/deadline.h"
 #include "transports/verbs/sender.h"
 #include "transports/verbs/wire.h"
 
@@ -50,6 +51,8 @@ class VerbsLane {
   Result<bool> take_completions(Receive&& receive);
   const std::optional<Broken>& broken() const { return broken_; }
   void note_broken(const ibv_wc& completion);
+  // The device does not do what it is told any more.
+  void note_broken(const Status& why);
   // The same at the peer's end.
   void note_lost_by_peer();
 
@@ -60,8 +63,11 @@ class VerbsLane {
   bool is_live() const { return state_ <= State::kShut; }
   // Nothing crosses any more, either way.
   void shut();
-  // Since then all that had come has been taken.
-  bool is_drained() const { return posted_receives_ == 0; }
+  // Since then all that had come has been taken. A device that is gone does not say so: what it has not told of by then
+  // counts as not received, and is sent again.
+  bool is_drained() const { return posted_receives_ == 0 || is_deaf_ || drained_at_most_.passed(); }
+  // Until is_drained() at the latest.
+  int drain_left_ms() const { return drained_at_most_.left_ms(); }
   uint64_t received() const { return received_; }
   // How many messages the peer has received over it, once it has said so.
   std::optional<uint64_t> peer_received;
@@ -92,14 +98,19 @@ class VerbsLane {
   std::optional<Broken> broken_;
   uint64_t received_ = 0;
   uint64_t posted_receives_ = 0;
+  bool is_deaf_ = false;         // its completions cannot be taken
+  Deadline drained_at_most_ = Deadline::never();
 };
 
 template <typename Receive>
 Result<bool> VerbsLane::take_completions(Receive&& receive) {
   std::array<ibv_wc, kTakenAtOnce> completions;
   bool any = false;
-  for (int i = 0; i < kTakesPerPoll; ++i) {
-    size_t count = TUTTI_TRY(queue_->take(completions));
+  for (int i = 0; i < kTakesPerPoll && !is_deaf_; ++i) {
+    auto taken = queue_->take(completions);
+    is_deaf_ = !taken.ok();
+    if (is_deaf_) note_broken(taken.status());
+    size_t count = taken.ok() ? *taken : 0;
     for (const ibv_wc& each : std::span(completions).first(count)) {
       bool is_receive = (each.wr_id & kReceiveBit) != 0;
       if (is_receive) --posted_receives_;
@@ -114,6 +125,7 @@ Result<bool> VerbsLane::take_completions(Receive&& receive) {
     any = any || count > 0;
     if (count < completions.size()) break;
   }
+  if (!sender_.refused().ok()) note_broken(sender_.refused());
   return any;
 }
 
@@ -130,7 +142,7 @@ Status VerbsLane::on_receive(const ibv_wc& completion, Receive&& receive) {
   TUTTI_TRY(receive(head, message.subspan(sizeof head, completion.byte_len - sizeof head)));
   ++received_;
   if (!is_in_use()) return {};
-  TUTTI_TRY(post_receive(slot));
+  if (Status posted = post_receive(slot); !posted.ok()) note_broken(posted);
   sender_.on_message(head);
   return {};
 }

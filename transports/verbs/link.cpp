@@ -12,6 +12,7 @@ namespace {
 constexpr uint32_t kLookEvery = 64;   // polls: looking at the side channel takes a system call
 constexpr size_t kLeastInPlace = 16 * 1024;  // less is copied before a completion could tell that it has left
 constexpr int64_t kFinishMs = 1000;   // in which what was sent last arrives
+constexpr int kMostSideMessages = 64;  // that one poll() takes from the connection
 
 }  // namespace
 
@@ -24,13 +25,15 @@ void VerbsLink::finish() {
   Deadline deadline = Deadline::after_ms(kFinishMs);
   auto ignore = [](const MessageHead&, std::span<const std::byte>) { return Status(); };
   for (VerbsLane* lane : lanes_) {
-    if (!lane->is_in_use() || !lane->sender().ask_for_all().ok()) continue;
+    if (!lane->is_in_use()) continue;
+    lane->sender().ask_for_all();
     while (!lane->sender().all_completed() && !lane->broken() && !deadline.passed()) {
       auto taken = lane->take_completions(ignore);
       if (!taken.ok()) return;
       if (!*taken) std::this_thread::yield();
     }
   }
+  side_->finish(deadline);
 }
 
 Status VerbsLink::share(const LocalMemory& memory) {
@@ -86,18 +89,23 @@ Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from
   if (!problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
   if (auto clear = is_clear(); !clear.ok()) return taken(clear.status());
   else if (!*clear) return PutResult::kFull;
-  VerbsLane* lane = lane_for(from);
-  if (lane == nullptr) return PutResult::kFull;
   MessageHead head{.kind = MessageHead::Kind::kSignal,
                    .signal_memory = signal.memory->id,
                    .signal_offset = signal.offset,
                    .payload_memory = from.empty() ? 0 : to.memory->id,
                    .payload_offset = to.offset,
                    .number = number_ + 1};
-  RemoteRange place;
-  if (!from.empty()) place = place_on(*lane, static_cast<const Remote*>(to.memory)->range, to.offset);
-  auto sent = taken(lane->sender().put(place, from, registration_of(*lane, from), head, line, puts_ + 1));
-  if (sent.ok() && *sent == PutResult::kDone) {
+  auto sent = PutResult::kFull;
+  if (is_over_tcp_) {
+    auto beside = taken(send_beside(head, line, from, puts_ + 1));
+    if (!beside.ok()) return beside;
+    sent = *beside;
+  } else if (VerbsLane* lane = lane_for(from)) {
+    RemoteRange place;
+    if (!from.empty()) place = place_on(*lane, static_cast<const Remote*>(to.memory)->range, to.offset);
+    sent = lane->sender().put(place, from, registration_of(*lane, from), head, line, puts_ + 1);
+  }
+  if (sent == PutResult::kDone) {
     ++number_;
     ++puts_;
   }
@@ -109,13 +117,11 @@ Result<PutResult> VerbsLink::signal(RemoteSlice signal, const Line& line) {
   if (auto problem = signal_problem(signal); !problem.empty()) return state_.refuse(Code::kInvalidArgument, problem);
   if (auto clear = is_clear(); !clear.ok()) return taken(clear.status());
   else if (!*clear) return PutResult::kFull;
-  VerbsLane* lane = lane_for({});
-  if (lane == nullptr) return PutResult::kFull;
   MessageHead head{.kind = MessageHead::Kind::kSignal,
                    .signal_memory = signal.memory->id,
                    .signal_offset = signal.offset,
                    .number = number_ + 1};
-  auto sent = taken(lane->sender().signal(head, line));
+  auto sent = taken(send_alone(head, line));
   if (sent.ok() && *sent == PutResult::kDone) ++number_;
   return sent;
 }
@@ -137,7 +143,7 @@ bool VerbsLink::has_pending() const {
     bool is_failing = !lane->is_in_use() && lane->state() != VerbsLane::State::kOver;
     return is_failing || lane->sender().has_unfinished();
   });
-  return lanes_have || !owed_.empty() || side_->has_unsent() || !news_.empty();
+  return lanes_have || !owed_.empty() || !untold_.empty() || side_->has_unsent() || !news_.empty();
 }
 
 // What was copied once may have to be sent once more, from the copy.
@@ -145,6 +151,7 @@ uint64_t VerbsLink::puts_completed_now() const {
   uint64_t oldest = puts_ + 1;
   for (const VerbsLane* lane : lanes_) oldest = std::min(oldest, lane->sender().oldest_put());
   for (const Owed& owed : owed_) oldest = owed.put != 0 ? std::min(oldest, owed.put) : oldest;
+  if (is_over_tcp_) oldest = std::min(oldest, side_->oldest_put());
   return oldest - 1;
 }
 
@@ -159,12 +166,12 @@ Status VerbsLink::poll(uint64_t* puts_completed) {
     if (!completed.ok()) status = completed.status();
   }
   for (VerbsLane* lane : lanes_) {
-    if (status.ok() && lane->is_in_use()) status = lane->sender().advance();
+    if (lane->is_in_use()) lane->sender().advance();
   }
   *puts_completed = completed_ = std::max(completed_, puts_completed_now());
   // This is what has ended the sleep, or come before it; what else has, ends the next one too.
   if (moved) armed_ = look_aside_ = slept_in_vain_ = false;
-  if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || lost_all_ || side_->has_unsent())) {
+  if (status.ok() && (++polls_ % kLookEvery == 0 || look_aside_ || has_lost_all() || side_->has_unsent())) {
     status = look_for_the_end(moved);
   }
   return status.ok() ? Status() : state_.fail(status.code(), status.message());
@@ -179,25 +186,38 @@ Status VerbsLink::look_for_the_end(bool moved) {
     // What came before the end is first looked at by the caller; the end stays the end.
     if (!moved) moved = TUTTI_TRY(take_completions());
     ended_ = std::move(status);
-    return moved ? Status() : ended_;
+    bool is_silent = ended_.code() == Code::kSystem && has_lost_all();
+    if (is_silent) ended_ = error(Code::kRemote, "{}, and {}", last_lost_->broken()->what, ended_.message());
+    return moved || said ? Status() : ended_;
   }
   if (!lost_all_) return said ? is_clear().status() : Status();
   return lost_all_->passed() ? error(Code::kRemote, "{}", last_lost_->broken()->what) : Status();
 }
 
 Status VerbsLink::take_side(bool* moved) {
-  while (auto message = TUTTI_TRY(side_->receive())) {
+  for (int i = 0; i < kMostSideMessages; ++i) {
+    if (!arriving_) {
+      auto message = TUTTI_TRY(side_->receive());
+      if (!message) return {};
+      *moved = true;
+      TUTTI_TRY(handle(*message));
+      if (both_have_spoken()) return {};  // what comes now is of the next lane
+    }
+    if (!arriving_) continue;
+    if (!TUTTI_TRY(side_->receive_payload(arriving_to_))) return {};
     *moved = true;
-    TUTTI_TRY(handle(*message));
-    if (both_have_spoken()) break;  // what comes now is of the next lane
+    TUTTI_TRY(receiver_.take(arriving_->head, std::as_bytes(std::span(arriving_->line.words))));
+    arriving_.reset();
+    take_news();
   }
   return {};
 }
 
 Result<bool> VerbsLink::is_clear() {
-  bool is_whole = owed_.empty() && std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
+  bool all_whole = std::all_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
     return lane->is_in_use() || lane->state() == VerbsLane::State::kOver;
   });
+  bool is_whole = all_whole && owed_.empty() && untold_.empty();
   if (!is_whole && !lost_all_) [[unlikely]] {
     TUTTI_TRY(advance_losses());
     if (!owed_.empty()) return false;
@@ -223,10 +243,8 @@ Result<bool> VerbsLink::tell_news() {
     const VerbsExports::Change& change = news_.front();
     auto range = range_of(change);
     auto kind = range ? MessageHead::Kind::kShare : MessageHead::Kind::kRelease;
-    VerbsLane* lane = lane_for({});
-    if (lane == nullptr) return false;
-    auto sent = TUTTI_TRY(lane->sender().signal({.kind = kind, .signal_memory = change.id, .number = number_ + 1},
-                                                encode(change.bytes.size(), range.value_or(SharedRange()))));
+    PutResult sent = TUTTI_TRY(send_alone({.kind = kind, .signal_memory = change.id, .number = number_ + 1},
+                                          encode(change.bytes.size(), range.value_or(SharedRange()))));
     if (sent == PutResult::kFull) return false;
     ++number_;
   }
@@ -259,7 +277,10 @@ void VerbsLink::arm(WaitSet& waits) {
   visit_live([&](VerbsLane& lane) {
     auto fd = lane.queue().arm(slept_in_vain_);
     if (fd.ok()) waits.add(*fd, POLLIN);
-    else ended_ = fd.status();
+    else lane.note_broken(fd.status());
+    // A device that is gone wakes nobody.
+    if (lane.is_in_use() ? !fd.ok() : lane.is_drained()) waits.wake_now();
+    else if (!lane.is_in_use()) waits.wake_within(lane.drain_left_ms());
   });
   slept_in_vain_ = false;
   // What had completed before the queues were asked wakes nobody.

@@ -105,10 +105,22 @@ class VerbsLink final : public Link {
   // Before a sleep, for which there is no reason if anything has completed.
   bool takes_before_sleep(WaitSet& waits);
   void lose(VerbsLane& lane);
+  // It comes once over the side channel and once over every lane, in any order.
   Status take_lost(const SideLost& lost);
+  void tell_losses();
   // Goes on with lanes that fail: true if anything has moved.
   Result<bool> advance_losses();
   Result<bool> send_owed();
+  // Whether lanes have failed and none is left; what these have not brought may go over the side channel.
+  bool has_lost_all() const;
+  // Both ends have told what came over every lane.
+  bool is_all_over() const;
+  void go_over_tcp();
+  // A message without a payload, over whatever carries data now.
+  Result<PutResult> send_alone(const MessageHead& head, const Line& line);
+  Result<PutResult> send_beside(const MessageHead& head, const Line& line, std::span<const std::byte> payload,
+                                uint64_t put);
+  Status begin_arriving(const SideData& data);
 
   RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
   std::shared_ptr<const Registration> registration_of(const VerbsLane& lane, std::span<const std::byte> from);
@@ -121,6 +133,7 @@ class VerbsLink final : public Link {
   Result<bool> tell_news();
   void gather_news();
   void take_news();
+  // As much as one poll() should; what is left ends the next sleep.
   Status take_side(bool* moved);
   uint64_t puts_completed_now() const;
   Status look_for_the_end(bool moved);
@@ -147,6 +160,14 @@ class VerbsLink final : public Link {
   uint64_t puts_ = 0;                          // taken
   uint64_t completed_ = 0;                     // of them
   std::deque<Owed> owed_;                      // of lanes that have failed
+  struct Untold {
+    VerbsLane* over = nullptr;
+    SideLost lost;
+  };
+  std::vector<Untold> untold_;                 // of lanes that have failed, over others
+  bool is_over_tcp_ = false;                   // no lane is left: data goes over the side channel
+  std::optional<SideData> arriving_;           // on it: a message whose payload has not all come
+  std::span<std::byte> arriving_to_;           // where the rest of it goes
   uint32_t polls_ = 0;
   bool armed_ = false;
   bool look_aside_ = false;                    // in the next poll()

@@ -163,6 +163,9 @@ Status VerbsLink::handle(const SideMessage& message) {
     return take_verdict(*verdict);
   }
   if (auto* lost = std::get_if<SideLost>(&message); lost != nullptr && stage_ == Stage::kDone) return take_lost(*lost);
+  if (auto* data = std::get_if<SideData>(&message); data != nullptr && stage_ == Stage::kDone) {
+    return begin_arriving(*data);
+  }
   if (stage_ == Stage::kGaveUp) return {};  // the peer does not know yet
   if (auto* hello = std::get_if<SideHello>(&message); hello != nullptr && stage_ == Stage::kHello) {
     if (Status joined = join(*hello); !joined.ok()) return give_up(joined);

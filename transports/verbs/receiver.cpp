@@ -51,17 +51,22 @@ Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> 
                  head.signal_memory, head.signal_offset);
   }
   if (head.payload_bytes > 0) {
-    std::byte* to = writable(head.payload_memory, head.payload_offset, head.payload_bytes);
-    if (to == nullptr) {
-      return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write",
-                   head.payload_bytes, head.payload_memory, head.payload_offset);
-    }
-    std::memcpy(to, rest.data() + sizeof(Line), head.payload_bytes);
+    auto to = TUTTI_TRY(place_for(head, head.payload_bytes));
+    std::memcpy(to.data(), rest.data() + sizeof(Line), to.size());
   }
   Line line;
   std::memcpy(line.words, rest.data(), sizeof line.words);
   store_line(at, line);
   return {};
+}
+
+Result<std::span<std::byte>> VerbsReceiver::place_for(const MessageHead& head, uint64_t payload_bytes) const {
+  std::byte* to = payload_bytes == 0 ? nullptr : writable(head.payload_memory, head.payload_offset, payload_bytes);
+  if (to == nullptr && payload_bytes > 0) {
+    return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write", payload_bytes,
+                 head.payload_memory, head.payload_offset);
+  }
+  return std::span(to, payload_bytes);
 }
 
 std::byte* VerbsReceiver::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const {

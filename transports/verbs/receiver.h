@@ -25,6 +25,9 @@ class VerbsReceiver {
   // those behind it that were held back for it: payloads and then lines are stored. One that comes early is copied; how
   // many do is bounded by what the executor has under way.
   Status take(const MessageHead& head, std::span<const std::byte> rest);
+  // Where so many bytes of the message's payload go; they land there before the message takes effect. Errors: the peer
+  // may not write there.
+  Result<std::span<std::byte>> place_for(const MessageHead& head, uint64_t payload_bytes) const;
   // What the peer has said of its own memory, in order: kShare and kRelease.
   struct News {
     MessageHead::Kind kind = MessageHead::Kind::kRelease;

@@ -15,38 +15,38 @@ void VerbsSender::begin(uint32_t peer_receives, const RemoteRange& peer_probe) {
   peer_probe_ = peer_probe;
 }
 
-Result<PutResult> VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from,
-                                   const std::shared_ptr<const Registration>& registration, MessageHead head,
-                                   const Line& line, uint64_t number) {
+PutResult VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from,
+                           const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line,
+                           uint64_t number) {
   if (!may_send()) return PutResult::kFull;
   uint32_t stage = memory_.stage_at(from.data());
   if (from.size() <= kEagerBytes) {
     head.payload_bytes = static_cast<uint16_t>(from.size());
-    TUTTI_TRY(post_message(head, &line, from));
+    post_message(head, &line, from);
     if (stage < kStages) stage_is_lent_[stage] = false;
     return PutResult::kDone;
   }
   head.payload_bytes = 0;
   if ((registration != nullptr && from.size() <= kMostAtOnce) || stage < kStages) {
-    TUTTI_TRY(post_put(to, from, stage < kStages ? memory_.key() : registration->local_key(), head, line, number));
+    post_put(to, from, stage < kStages ? memory_.key() : registration->local_key(), head, line, number);
     keep({.put = number, .request = posted_, .registration = registration, .stage = stage});
     return PutResult::kDone;
   }
   if (from.size() <= kBlockBytes) {
     if (!block_is_free()) return PutResult::kFull;
     uint64_t block = blocks_used_ % kBlocks;
-    TUTTI_TRY(post_put(to, to_block(from), memory_.key(), head, line, number));
+    post_put(to, to_block(from), memory_.key(), head, line, number);
     block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
     return PutResult::kDone;
   }
   put_ = {.active = true, .to = to, .from = from, .left = from, .head = head, .line = line, .number = number};
-  TUTTI_TRY(push());
+  push();
   return PutResult::kDone;
 }
 
 // One doorbell for both.
-Status VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key,
-                             const MessageHead& head, const Line& line, uint64_t number) {
+void VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key,
+                           const MessageHead& head, const Line& line, uint64_t number) {
   Request write, message;
   fill_write(write, to, from, key);
   fill_message(message, head, &line, {});
@@ -55,7 +55,11 @@ Status VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> f
   posted.payload = from;
   posted.put = number;
   write.work.next = &message.work;
-  return queue_.post(write.work);
+  post(write.work);
+}
+
+void VerbsSender::post(ibv_send_wr& first) {
+  if (refused_.ok()) refused_ = queue_.post(first);
 }
 
 void VerbsSender::keep(Leaving leaving) {
@@ -90,9 +94,9 @@ uint64_t VerbsSender::oldest_put() const {
   return oldest;
 }
 
-Result<PutResult> VerbsSender::signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload) {
+PutResult VerbsSender::signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload) {
   if (!may_send()) return PutResult::kFull;
-  TUTTI_TRY(post_message(head, &line, payload));
+  post_message(head, &line, payload);
   return PutResult::kDone;
 }
 
@@ -102,17 +106,15 @@ Status VerbsSender::probe(std::span<const std::byte> pattern) {
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
   ask_for(message);
   write.work.next = &message.work;
-  return queue_.post(write.work);
+  post(write.work);
+  return refused_;
 }
 
-Status VerbsSender::advance() {
-  if (put_.active) TUTTI_TRY(push());
+void VerbsSender::advance() {
+  if (put_.active) push();
   bool owes = reposted_ - told_ >= kReceives / 2;
   uint32_t least = put_.active ? 2 : 1;  // the message behind a payload has its credit already
-  if (owes && has_room(1) && credits() >= least) {
-    return post_message({.kind = MessageHead::Kind::kCredit}, nullptr, {});
-  }
-  return {};
+  if (owes && has_room(1) && credits() >= least) post_message({.kind = MessageHead::Kind::kCredit}, nullptr, {});
 }
 
 void VerbsSender::on_message(const MessageHead& head) {
@@ -122,26 +124,25 @@ void VerbsSender::on_message(const MessageHead& head) {
   if (claimed <= messages_) peer_reposted_ = claimed;
 }
 
-Status VerbsSender::push() {
-  while (has_room(2) && block_is_free()) {
+void VerbsSender::push() {
+  while (refused_.ok() && has_room(2) && block_is_free()) {
     bool is_last = put_.left.size() <= kBlockBytes;
-    if (is_last && credits() == 0) return {};
+    if (is_last && credits() == 0) return;
     auto piece = put_.left.first(std::min(put_.left.size(), kBlockBytes));
     if (is_last) {
-      TUTTI_TRY(post_put(put_.to, to_block(piece), memory_.key(), put_.head, put_.line, put_.number));
+      post_put(put_.to, to_block(piece), memory_.key(), put_.head, put_.line, put_.number);
       posted_ones_[posted_ % kSends].payload = put_.from;
       keep({.put = put_.number, .request = posted_});
       put_.active = false;
-      return {};
+      return;
     }
     Request write;
     fill_write(write, put_.to, to_block(piece), memory_.key());
     if (blocks_used_ % kBlocksAtOnce == 0) ask_for(write);
-    TUTTI_TRY(queue_.post(write.work));
+    post(write.work);
     put_.left = put_.left.subspan(piece.size());
     put_.to.address += piece.size();
   }
-  return {};
 }
 
 std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from) {
@@ -197,14 +198,14 @@ void VerbsSender::ask_for(Request& request) {
   unsignalled_ = 0;
 }
 
-Status VerbsSender::post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload) {
+void VerbsSender::post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload) {
   Request message;
   fill_message(message, head, line, payload);
-  return queue_.post(message.work);
+  post(message.work);
 }
 
-Status VerbsSender::ask_for_all() {
-  if (all_completed() || unsignalled_ == 0 || !has_room(1)) return {};
+void VerbsSender::ask_for_all() {
+  if (all_completed() || unsignalled_ == 0 || !has_room(1)) return;
   Request nothing;
   nothing.work.wr_id = ++posted_;
   posted_ones_[posted_ % kSends] = {};
@@ -213,7 +214,7 @@ Status VerbsSender::ask_for_all() {
   nothing.work.wr.rdma.remote_addr = peer_probe_.address;
   nothing.work.wr.rdma.rkey = peer_probe_.key;
   unsignalled_ = 0;
-  return queue_.post(nothing.work);
+  post(nothing.work);
 }
 
 Owed VerbsSender::owed_of(const Posted& posted) {

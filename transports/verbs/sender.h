@@ -33,22 +33,25 @@ class VerbsSender {
   void begin(uint32_t peer_receives, const RemoteRange& peer_probe);
 
   // Whether it takes a put or a signal now; where it does not, they give kFull.
-  bool may_send() const { return !put_.active && has_room(2) && credits() > 1; }
+  bool may_send() const { return !put_.active && has_room(2) && credits() > 1 && refused_.ok(); }
+  // Why the device took a request no more, after which it gets none: the queue pair has failed. What was refused counts
+  // as taken, and goes again with what is owed.
+  const Status& refused() const { return refused_; }
   // That the device has not confirmed.
   uint64_t queued_bytes() const { return queued_bytes_; }
   // kFull: nothing was taken. Of a payload that does not fit into the message `head` has the place in the peer's
   // memory, `to` the same place for its device. `registration`: of the memory that `from` lies in; null where it has
   // none, or is a stage. `number`: the put's, for oldest_put().
-  Result<PutResult> put(const RemoteRange& to, std::span<const std::byte> from,
-                        const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line,
-                        uint64_t number);
+  PutResult put(const RemoteRange& to, std::span<const std::byte> from,
+                const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line,
+                uint64_t number);
   // With a payload of head.payload_bytes in the message.
-  Result<PutResult> signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload = {});
+  PutResult signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload = {});
   // Writes `pattern` to the peer's probe, then says so.
   Status probe(std::span<const std::byte> pattern);
 
   // Goes on with a payload that was taken, and returns credits that are due.
-  Status advance();
+  void advance();
   // Link::stage().
   std::byte* stage(size_t size_bytes);
   // Of a request that has completed, and by that all before it.
@@ -56,7 +59,7 @@ class VerbsSender {
   // Of a message that has come; its receive is posted again.
   void on_message(const MessageHead& head);
   // Asks for the completion of all that was posted.
-  Status ask_for_all();
+  void ask_for_all();
 
   // The least number of a put whose payload is still needed where it is: until it has been copied to one block, or the
   // peer's device has confirmed it. UINT64_MAX if there is none.
@@ -108,11 +111,12 @@ class VerbsSender {
   uint32_t credits() const { return peer_receives_ - static_cast<uint32_t>(messages_ - peer_reposted_); }
   bool has_room(uint32_t requests) const { return posted_ - completed_ + requests <= kSends; }
   // The payload, where its device reads it by `key`, and the message behind it, which tells when it has left.
-  Status post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key, const MessageHead& head,
-                  const Line& line, uint64_t number);
+  void post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key, const MessageHead& head,
+                const Line& line, uint64_t number);
+  void post(ibv_send_wr& first);
   void keep(Leaving leaving);
   // All of the payload through the blocks, as far as there are any.
-  Status push();
+  void push();
   bool block_is_free() const { return block_users_[blocks_used_ % kBlocks] <= completed_; }
   // The copy of `from`, in the next block.
   std::span<const std::byte> to_block(std::span<const std::byte> from);
@@ -120,13 +124,14 @@ class VerbsSender {
   void fill_message(Request& request, MessageHead head, const Line* line, std::span<const std::byte> payload);
   // The completion of the request tells that it and all before it are over.
   void ask_for(Request& request);
-  Status post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload);
+  void post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload);
   static Owed owed_of(const Posted& posted);
 
   QueuePair& queue_;
   const LinkMemory& memory_;
   uint32_t peer_receives_ = 0;
   RemoteRange peer_probe_;
+  Status refused_;
   Put put_;
   uint64_t posted_ = 0;          // requests, numbered from 1
   uint64_t completed_ = 0;

@@ -25,6 +25,7 @@ struct VerbsOptions {
   int retries = 7;
   size_t regions = 1024;              // that callers share and that are registered at a time
   uint64_t region_bytes = 0;          // of all of them; 0: half of what this process may lock
+  bool goes_over_tcp = false;         // on the connection by which the ends met, once no queue pair is left
 };
 
 // listen() opens the library and a device, and fails with a sentence where there is none that works. nullptr: tutti was

@@ -13,7 +13,7 @@ constexpr size_t kMostNameBytes = 64;
 constexpr size_t kMostReasonBytes = 480;
 constexpr size_t kGidBytes = 17;
 
-enum class Tag : uint32_t { kHello = 1, kReady, kVerdict, kLost };
+enum class Tag : uint32_t { kHello = 1, kReady, kVerdict, kLost, kData };
 
 void put_text(FixedWriter& writer, std::string_view text, size_t most) {
   text = text.substr(0, most);
@@ -60,6 +60,10 @@ struct Writing {
     put_text(writer, verdict.reason, kMostReasonBytes);
   }
   void operator()(const SideLost& lost) const { begin(Tag::kLost).put(lost.lane).put(lost.received); }
+  void operator()(const SideData& data) const {
+    begin(Tag::kData).put(data.payload_bytes).put(std::as_bytes(std::span(&data.head, 1)));
+    writer.put(std::as_bytes(std::span(data.line.words)));
+  }
 };
 static_assert(kHeadBytes + 12 + 12 + 8 + kMostGids * kGidBytes + 2 + kMostNameBytes <= kSideMessageBytes);
 static_assert(kHeadBytes + 3 + 2 + kMostReasonBytes <= kSideMessageBytes);
@@ -87,6 +91,17 @@ Result<SideMessage> parse_hello_body(FixedReader& reader) {
   }
   if (!get_text(reader, kMostNameBytes, hello.name)) return malformed();
   return SideMessage(std::move(hello));
+}
+
+Result<SideMessage> parse_data_body(FixedReader& reader) {
+  SideData data;
+  data.payload_bytes = reader.get<uint64_t>();
+  reader.get(std::as_writable_bytes(std::span(&data.head, 1)));
+  reader.get(std::as_writable_bytes(std::span(data.line.words)));
+  using Kind = MessageHead::Kind;
+  bool may_be = data.head.kind == Kind::kSignal || data.head.kind == Kind::kShare || data.head.kind == Kind::kRelease;
+  if (!may_be || data.head.payload_bytes != 0) return malformed();
+  return SideMessage(data);
 }
 
 }  // namespace
@@ -120,6 +135,7 @@ Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBy
       if (lost.lane >= kMostLanes) return malformed();
       return SideMessage(lost);
     }
+    case Tag::kData: return parse_data_body(reader);
   }
   return malformed();
 }

@@ -51,11 +51,6 @@ struct SideLost {          // the sender's end of a lane hears and says nothing 
   uint8_t lane = 0;
   uint64_t received = 0;   // messages that have come over it
 };
-using SideMessage = std::variant<SideHello, SideReady, SideVerdict, SideLost>;
-
-SideBytes encode(const SideMessage& message);
-Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBytes> bytes);
-
 // The head of a message on the queue pair.
 struct MessageHead {
   enum class Kind : uint16_t {
@@ -64,6 +59,7 @@ struct MessageHead {
     kProbe,       // the pattern is there
     kShare,       // the sender's memory `signal_memory`; the line says where it is
     kRelease,     // that memory may not be written any more
+    kLost,        // what SideLost says: of lane `signal_memory`, over which `signal_offset` messages have come
   };
   Kind kind = Kind::kCredit;
   uint16_t payload_bytes = 0;    // in this message, behind the line
@@ -75,6 +71,18 @@ struct MessageHead {
   uint64_t number = 0;           // from 1, over all lanes: messages take effect in this order; 0: as they come
 };
 static_assert(sizeof(MessageHead) == 40);  // travels as it is: ranks have one byte order
+
+// Beside the queue pairs once none is left: the message that one would have carried. So many bytes of payload follow
+// it; head.payload_bytes is 0.
+struct SideData {
+  MessageHead head;
+  Line line;
+  uint64_t payload_bytes = 0;
+};
+using SideMessage = std::variant<SideHello, SideReady, SideVerdict, SideLost, SideData>;
+
+SideBytes encode(const SideMessage& message);
+Result<SideMessage> parse_side_message(std::span<const std::byte, kSideMessageBytes> bytes);
 
 // The line of kShare.
 inline Line encode(uint64_t size_bytes, const SharedRange& range) {

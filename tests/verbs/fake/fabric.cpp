@@ -159,7 +159,7 @@ bool Fabric::read_parts(Waiting& request) {
 // False: not now, or the queue pair has failed.
 bool Fabric::deliver(Pair& pair, const Waiting& request) {
   auto found = pairs.find(pair.peer);
-  auto is_cut = [&](const Pair& end) { return faults.cut_device == end.context->device->name; };
+  auto is_cut = [&](const Pair& end) { return faults.cut_device == end.context->device->name || is_gone(end.context); };
   bool reaches = !faults.cut && found != pairs.end() && !is_cut(pair) && !is_cut(*found->second) &&
                  request.data.size() <= faults.most_bytes && found->second->peer == pair.qp_num &&
                  (found->second->state == IBV_QPS_RTR || found->second->state == IBV_QPS_RTS) &&

@@ -79,6 +79,7 @@ class Fabric final : public FakeVerbs {
   void sweep_out(Pair& pair);
   void complete(Queue& queue, Queue::Entry entry);
   // Memory that a key leads to; nullptr when it does not.
+  bool is_gone(const ibv_context* context) const { return faults.gone_device == context->device->name; }
   std::byte* at(uint64_t address, uint64_t size, uint32_t key, unsigned access);
 
   std::vector<Device> devices;

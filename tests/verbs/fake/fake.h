@@ -38,6 +38,8 @@ struct FakeFaults {
   size_t most_bytes = SIZE_MAX;          // what writes more is lost on the way, again and again
   std::string cut_device;                // or nothing from and to this device
   std::string cut_address;               // or nothing to this GID
+  uint64_t refused_request = 0;          // the so many-th request of any queue pair is not taken
+  std::string gone_device;               // is there no more: every call to it fails, and nothing reaches it
   bool corrupts_writes = false;
   bool shows_at_once = false;            // written data is in memory before the message behind it has come
   int lag = 0;                           // requests wait for so many looks at a completion queue

@@ -169,6 +169,7 @@ ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* attributes) {
 int ibv_modify_qp(ibv_qp* which, ibv_qp_attr* attributes, int mask) {
   std::lock_guard lock(fabric().mutex());
   auto& pair = *static_cast<Pair*>(which);
+  if (fabric().is_gone(pair.context)) return EIO;
   FakeCounts& counted = fabric().counted;
   if (attributes->qp_state == IBV_QPS_ERR) {
     fabric().sweep_out(pair);

@@ -12,6 +12,8 @@ namespace {
 // 0, or why the request is refused.
 int take_request(Pair& pair, const ibv_send_wr& work) {
   Fabric& all = fabric();
+  if (all.is_gone(pair.context)) return EIO;
+  if (all.faults.refused_request > 0 && --all.faults.refused_request == 0) return EIO;
   if (pair.state != IBV_QPS_RTS && pair.state != IBV_QPS_ERR) return all.mistake("posted before it could send"), EINVAL;
   if (pair.outstanding == pair.room.max_send_wr) return all.mistake("more requests than the queue has"), ENOMEM;
   Waiting request{.id = work.wr_id,
@@ -74,6 +76,7 @@ int fake_post_send(ibv_qp* which, ibv_send_wr* first, ibv_send_wr** refused) {
 int fake_post_recv(ibv_qp* which, ibv_recv_wr* first, ibv_recv_wr** refused) {
   std::lock_guard lock(fabric().mutex());
   auto& pair = *static_cast<Pair*>(which);
+  if (fabric().is_gone(pair.context)) return EIO;
   for (ibv_recv_wr* work = first; work != nullptr; work = work->next) {
     const ibv_sge& part = work->sg_list[0];
     bool is_right = pair.state != IBV_QPS_RESET && pair.receives.size() < pair.room.max_recv_wr &&
@@ -91,6 +94,7 @@ int fake_post_recv(ibv_qp* which, ibv_recv_wr* first, ibv_recv_wr** refused) {
 
 int fake_poll_cq(ibv_cq* which, int most, ibv_wc* completions) {
   std::lock_guard lock(fabric().mutex());
+  if (fabric().is_gone(which->context)) return -1;
   fabric().carry(true);
   auto& queue = *static_cast<Queue*>(which);
   int count = 0;
@@ -107,6 +111,7 @@ int fake_poll_cq(ibv_cq* which, int most, ibv_wc* completions) {
 int fake_req_notify_cq(ibv_cq* which, int) {
   std::lock_guard lock(fabric().mutex());
   ++fabric().counted.event_calls;
+  if (fabric().is_gone(which->context)) return EIO;
   static_cast<Queue*>(which)->notifies = true;
   return 0;
 }
