@@ -125,7 +125,6 @@ TEST_CASE("calls of the GPU, of the host and through the host alternate, on seve
     Stream streams[2];
     std::string error;
     for (int i = 0; i < 30; ++i) {
-      INFO(i);
       bool through_host = i % 3 == rank;  // for all, since one has its buffer elsewhere
       OnGpu<int32_t> in(500, through_host ? Where::kManaged : Where::kDevice, rank + i), out(500);
       const Stream& stream = streams[(i / 2 + rank) % 2];
