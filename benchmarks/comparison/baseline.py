@@ -66,7 +66,7 @@ def key_of(row):
 
 def write(path, tables, about, arguments):
     head = {"about": ABOUT, "command": command_of(arguments), "date": about["date"][:10], "cpu": about["cpu"],
-            "cores": about["cores"], "load": round(about["load"], 1)}
+            "cores": about["cores"], "load": round(about["load"], 1), "build": about["build"]}
     lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
     rows = [f"  {json.dumps(row)}" for table in tables for row in rows_of(table)]
     with open(path, "w", encoding="utf-8") as file:
@@ -89,7 +89,8 @@ def read(path):
         raise Unusable(f"{path} is no baseline: it is no JSON ({wrong}); {REMEDY}") from wrong
     if not isinstance(baseline, dict):
         raise Unusable(f"{path} is no baseline: it has no object; {REMEDY}")
-    for name, fits in (("command", str), ("date", str), ("cpu", str), ("load", (int, float)), ("rows", list)):
+    for name, fits in (("command", str), ("date", str), ("cpu", str), ("load", (int, float)), ("build", str),
+                       ("rows", list)):
         if not isinstance(baseline.get(name), fits):
             raise Unusable(f"{path} is no baseline: it has no {name}; {REMEDY}")
     if not all(map(is_row, baseline["rows"])):
@@ -115,11 +116,14 @@ def pairs_of(now, then):
     return {**found, **{word: (now[word], then[word]) for word in WORDS if word in both}}
 
 
-def print_report(baseline, tables):
-    print(f"\nBeside the baseline of {baseline['date']}, measured on {baseline['cpu']}, load {baseline['load']}, with\n"
+def print_report(baseline, tables, about):
+    print(f"\nBeside the baseline of {baseline['date']}, measured on {baseline['cpu']}, load {baseline['load']}, "
+          f"{baseline['build']} build, with\n"
           f"  {baseline['command']}\n"
           f"tutti's time over others' of the same run, now and then: better or worse if they differ by more than "
           f"{NOISE:.0%}, else\nalike. One run beside other work decides nothing.")
+    if about["build"] != baseline["build"]:
+        print(f"This is a {about['build']} build: that alone may make small sizes slower or quicker.")
     earlier = {key_of(row): row["ratios"] for row in baseline["rows"]}
     verdicts = []
     for table in tables:

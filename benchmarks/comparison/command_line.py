@@ -75,7 +75,8 @@ def writable(path):
     return path
 
 
-def machine():
+def machine(build):
+    """What the figures are of: this machine, now, and the kind of build."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -83,13 +84,13 @@ def machine():
     except OSError:
         pass
     return {"cpu": model, "cores": libraries.CORES, "kernel": platform.release(), "load": os.getloadavg()[0],
-            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+            "build": build.kind(), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
 def print_title(about):
     """Prints and returns one line about machine()'s figures, and warns where it is busy."""
     title = (f"{about['cpu']}, {about['cores']} cores, Linux {about['kernel']}, load {about['load']:.2f}, "
-             f"{about['date']}")
+             f"{about['build']} build, {about['date']}")
     print(title)
     if about["load"] > 0.5:
         print("This machine has other work to do (see the load): the figures will be unsteady.")

@@ -41,6 +41,15 @@ class Build:
         for command in (configure, ["cmake", "--build", self.folder, "--target", *targets]):
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
+    def kind(self):
+        """CMake's name for how it is compiled, such as Release; "unknown" where it is no build folder of CMake's."""
+        try:
+            with open(os.path.join(self.folder, "CMakeCache.txt"), encoding="utf-8") as cache:
+                found = [line.split("=", 1)[1].strip() for line in cache if line.startswith("CMAKE_BUILD_TYPE:")]
+        except OSError:
+            found = []
+        return "".join(found) or "unknown"
+
     def driver(self, name):
         path = os.path.join(self.folder, "benchmarks", "peers", f"peer_{name}")
         return path if os.path.exists(path) else None
@@ -66,6 +75,14 @@ def open_mpi(build, name, what, *flags):
         crowd = ["--oversubscribe"] if ranks > CORES else []
         return ["mpirun.openmpi", *crowd, *flags, "-n", str(ranks), build.driver("openmpi")]
     return Library(name, what, command, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+
+def open_mpi_over_ucx(build, tcp):
+    """It takes UCX by itself only where there is a network that UCX was made for."""
+    flags = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
+    if not tcp:
+        return open_mpi(build, "openmpi-ucx", "Open MPI over UCX", *flags)
+    return open_mpi(build, "openmpi-ucx-tcp", "Open MPI over UCX's TCP", *flags, "-x", "UCX_TLS=tcp,self")
 
 
 def mpich(build):
@@ -120,6 +137,8 @@ def peers(build, table, python):
         open_mpi(build, "openmpi" + tcp_name, "Open MPI" + over_tcp,
                  *(["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"] if tcp else [])),
         "Open MPI is not installed (Debian: openmpi-bin, libopenmpi-dev)")
+    if build.driver("openmpi") and table != "startup":
+        found.append(open_mpi_over_ucx(build, tcp))
     if not tcp:
         add("mpich", mpich(build), "MPICH is not installed (Debian: mpich, libmpich-dev)")
     add("gloo", Library("gloo", "Gloo of the system, over TCP (it has no shared memory)",

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -137,6 +138,18 @@ class Compare(unittest.TestCase):
             self.assertIn(remedy, lines[0])
         self.assertEqual(done.stdout.count("left out: torch cannot be imported"), 2)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_measures_open_mpi_as_it_is_and_over_ucx(self):
+        self.tutti("* 2")
+        self.limit("/ 2")
+        self.driver("openmpi", "+ 100", before='test "$OMPI_COMM_WORLD_RANK" = 0 || exit 0')
+        done, figures = self.compare("--rounds", "1", "--tables", "shm,tcp")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for table, names in zip(figures["tables"], (["openmpi", "openmpi-ucx"], ["openmpi-tcp", "openmpi-ucx-tcp"])):
+            self.assertEqual([each["name"] for each in table["libraries"] if each["role"] == "peer"], names)
+            self.assertEqual({each["name"] for each in table["libraries"] if each["rounds"].get("8") == [108.5]},
+                             set(names))
+
     def test_leaves_a_library_out_that_fails_or_is_wrong_and_says_so(self):
         self.tutti("* 2")
         self.limit("/ 2")
@@ -250,6 +263,14 @@ class Compare(unittest.TestCase):
             self.assertRegex(report, r"(?m)^all_reduce, 2 ranks, TCP.*\n  nothing to compare: the baseline has other ")
             self.assertRegex(report, fr"(?m)\b12 {word}\b")
             self.assertIn("differ by more than 25%", report)
+            self.assertNotIn("This is a", report)
+        self.compare("--write-baseline", self.baseline())
+        with open(os.path.join(self.build, "CMakeCache.txt"), "w", encoding="ascii") as file:
+            file.write("CMAKE_BUILD_TYPE:STRING=Debug\n")
+        done, figures = self.compare("--baseline", self.baseline(), "--rounds", "1")
+        self.assertEqual((done.returncode, figures["machine"]["build"]), (0, "Debug"))
+        self.assertIn("unknown build, with", done.stdout)
+        self.assertIn("This is a Debug build: ", done.stdout)
 
     def test_compares_with_those_peers_of_a_baseline_that_are_here(self):
         self.tutti("* 2")
@@ -257,14 +278,15 @@ class Compare(unittest.TestCase):
         self.limit("/ 2")
         row = {"collective": "all_reduce", "table": "shm", "ranks": 2, "library": "tutti", "size_bytes": 1024,
                "ratios": {"gloo": 1.8, "mpich": 90, "limit": 4}}
-        content = {"command": "benchmarks/compare", "date": "2026-01-02", "cpu": "some", "load": 0, "rows": [row]}
+        content = {"command": "benchmarks/compare", "date": "2026-01-02", "cpu": "some", "load": 0, "build": "Release",
+                   "rows": [row]}
         done, _ = self.compare("--baseline", self.baseline(content), "--rounds", "1")
         self.assertIn("peers that both runs have: gloo\n", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^tutti +1 KiB +1\.82 +1\.80 alike +4\.00 +4\.00 alike$")
         self.assertIn("0 better, 2 alike, 0 worse", done.stdout)
 
     def test_refuses_what_is_no_baseline_before_it_measures(self):
-        head = {"command": "", "date": "", "cpu": "", "load": 0.1}
+        head = {"command": "", "date": "", "cpu": "", "load": 0.1, "build": ""}
         for content, sentence in ((None, "cannot be read: No such file"), ("ratios", "is no JSON"), ([], "no object"),
                                   ({"rows": []}, "has no command"), (head, "has no rows"),
                                   ({**head, "rows": [{"library": "tutti"}]}, "a row of it has no collective")):
