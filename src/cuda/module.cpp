@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -67,6 +68,7 @@ class Module : public DeviceModule {
     CUgraph graph = nullptr;
     friend bool operator==(const Capture&, const Capture&) = default;
   };
+  Result<CUcontext> primary_context(int device);
   Result<Capture> capture_of(const Stream& stream) const;
   Result<Capture> capture_of(std::span<const Stream> streams) const;
   Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
@@ -74,6 +76,8 @@ class Module : public DeviceModule {
   const Driver driver_;
   PinnedMemory pinned_;
   OwnBuffers own_buffers_;
+  std::mutex mutex_;
+  std::map<int, CUcontext> primary_contexts_;  // guarded by it; of devices that were asked for
 };
 
 Result<BufferPlace> Module::place_of(const void* pointer) {
@@ -114,10 +118,21 @@ Result<Stream> Module::stream_of(tutti_stream_t handle, int device) {
                  "a default stream was passed, but the calling thread has no current device: call cudaSetDevice() "
                  "before, or pass another stream");
   }
+  return Stream{handle, TUTTI_TRY(primary_context(device))};
+}
+
+// The program has memory there, so it has the context, too. It is retained once, for as long as the process lives, as
+// are the streams and the code that are there.
+Result<CUcontext> Module::primary_context(int device) {
+  std::lock_guard lock(mutex_);
+  auto known = primary_contexts_.find(device);
+  if (known != primary_contexts_.end()) return known->second;
   CUdevice its = 0;
+  CUcontext context = nullptr;
   TUTTI_CUDA_TRY(driver_, cuDeviceGet, &its, device);
-  TUTTI_CUDA_TRY(driver_, cuDevicePrimaryCtxRetain, &context, its);  // the program's memory is there, so it has it too
-  return Stream{handle, context};
+  TUTTI_CUDA_TRY(driver_, cuDevicePrimaryCtxRetain, &context, its);
+  primary_contexts_[device] = context;
+  return context;
 }
 
 Result<Module::Capture> Module::capture_of(const Stream& stream) const {
