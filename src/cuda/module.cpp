@@ -72,6 +72,7 @@ class Module : public DeviceModule {
   Result<Capture> capture_of(const Stream& stream) const;
   Result<Capture> capture_of(std::span<const Stream> streams) const;
   Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
+  Status have_graph_say_its_end(const Capture& capture, void (*graph_ends)(void*), void* argument) const;
 
   const Driver driver_;
   PinnedMemory pinned_;
@@ -220,10 +221,29 @@ Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValu
   return calls.end(stream, 0);
 }
 
+// Who holds `argument` until then lets go of it also where there never was a graph with it.
+Status Module::have_graph_say_its_end(const Capture& capture, void (*graph_ends)(void*), void* argument) const {
+  CUuserObject object = nullptr;
+  CUresult made = driver_.cuUserObjectCreate(&object, argument, graph_ends, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (made != CUDA_SUCCESS) {
+    graph_ends(argument);
+    return driver_error(driver_, "cuUserObjectCreate", made);
+  }
+  CUresult kept = driver_.cuGraphRetainUserObject(capture.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (kept == CUDA_SUCCESS) return {};
+  (void)driver_.cuUserObjectRelease(object, 1);  // which calls `graph_ends`
+  return driver_error(driver_, "cuGraphRetainUserObject", kept);
+}
+
 Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) {
   const Stream& first = batch.streams.front();
   CUstream stream = handle_of(first);
-  Capture capture = TUTTI_TRY(capture_of(batch.streams));
+  auto found = capture_of(batch.streams);
+  if (!found.ok()) {
+    graph_ends(work.argument);
+    return std::move(found).status();
+  }
+  const Capture& capture = *found;
   Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
   WordOps begin(pinned_), gate(pinned_), end(pinned_);
   bool has_gate = work.gate != nullptr;
@@ -233,16 +253,7 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   end.store({work.passed, 1});
   if (work.ends_with.word != nullptr) end.store(work.ends_with);
 
-  if (capture.id != 0) {
-    CUuserObject object = nullptr;
-    TUTTI_CUDA_TRY(driver_, cuUserObjectCreate, &object, work.argument, graph_ends, 1,
-                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-    CUresult kept = driver_.cuGraphRetainUserObject(capture.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-    if (kept != CUDA_SUCCESS) {
-      (void)driver_.cuUserObjectRelease(object, 1);
-      return driver_error(driver_, "cuGraphRetainUserObject", kept);
-    }
-  }
+  if (capture.id != 0) TUTTI_TRY(have_graph_say_its_end(capture, graph_ends, work.argument));
   auto joins = [&]() -> Order& {
     return static_cast<Order&>(batch.to_end.empty() ? *batch.to_begin.front() : *batch.to_end.front());
   };
