@@ -29,7 +29,7 @@ constexpr const char* kFusedKernels[] = {
 };
 
 constexpr const char* kProgramKernels[] = {
-#define TUTTI_PROGRAM(name, element, operation) "tutti_program_" #name,
+#define TUTTI_PROGRAM(name, element) "tutti_program_" #name,
 #include "kernels/cuda/program_kernels.inc"
 #undef TUTTI_PROGRAM
 };

@@ -52,11 +52,11 @@ class FusedJob {
   template <class Load>
   TUTTI_HOST_DEVICE auto combined(const Load& load) const {
     if constexpr (kSources > 0) {
-      return combine_known<Op, kSources>(load);
+      return combine_known<kSources>(Op{}, load);
     } else {
       constexpr int kLevels = 7;
       static_assert(kMostSources == 1 << (kLevels - 1));
-      return combine_any<Op, kLevels>(load, job_.sources);
+      return combine_any<kLevels>(Op{}, load, job_.sources);
     }
   }
 

@@ -54,6 +54,10 @@ struct GpuSection {
   uint32_t most_lag = 0;
 };
 
+// The operation that a launch combines by; averages are sums with a divisor. A launch is told which: with a kernel for
+// each, building them would take four times as long. Bytes of any type have those on bits, types the others.
+enum class GpuReduceOp : uint32_t { kSum, kProd, kMax, kMin, kBitAnd, kBitOr, kBitXor };
+
 // What the bytes begin with. The tables follow; where, is given from the beginning of this.
 struct GpuProgram {
   GpuSpan channels[kMostGpuChannels];  // each has these sections
@@ -126,6 +130,7 @@ struct ProgramArgs {
   GpuBlocks output;
   uint32_t rank = 0;
   uint32_t ranks = 1;
+  GpuReduceOp op = GpuReduceOp::kSum;
   uint32_t divisor = 0;        // > 0: finished results are divided by it
   uint32_t lends = 0;          // 1: peers may read this rank's buffers
   uint32_t grows = 0;          // 1: partial results are float32

@@ -1,9 +1,46 @@
 // One piece of data as all threads of a block combine it: sources that lie anywhere, to destinations that do.
 #pragma once
 
+#include "kernels/cuda/gpu_program.h"
 #include "kernels/cuda/vectors.h"
 
 namespace tutti::cuda {
+
+// An operation that is known only when the kernel runs, the same for all of its threads. It is chosen once for all
+// elements of a vector.
+template <class Element>
+struct GivenOp {
+  GpuReduceOp which = GpuReduceOp::kSum;
+
+  template <class Values>
+  TUTTI_HOST_DEVICE Values of(const Values& a, const Values& b) const {
+    if constexpr (std::is_same_v<Element, Bits>) {
+      switch (which) {
+        case GpuReduceOp::kBitAnd: return combine(ops::BitAnd{}, a, b);
+        case GpuReduceOp::kBitOr: return combine(ops::BitOr{}, a, b);
+        default: return combine(ops::BitXor{}, a, b);
+      }
+    } else {
+      switch (which) {
+        case GpuReduceOp::kProd: return combine(ops::Prod{}, a, b);
+        case GpuReduceOp::kMax: return combine(ops::Max{}, a, b);
+        case GpuReduceOp::kMin: return combine(ops::Min{}, a, b);
+        default: return combine(ops::Sum{}, a, b);
+      }
+    }
+  }
+};
+
+template <class Element, class T>
+TUTTI_HOST_DEVICE T combine(GivenOp<Element> op, T a, T b) {
+  return op.of(a, b);
+}
+
+template <class Element, int kWords>
+TUTTI_HOST_DEVICE Partial<Element, kWords> combine(GivenOp<Element> op, Partial<Element, kWords> a,
+                                                   const Partial<Element, kWords>& b) {
+  return op.of(a, b);
+}
 
 // Partial results of 8- and 16-bit floats may lie as float32, which is wide.
 struct PieceSource {
@@ -28,7 +65,7 @@ struct PieceShape {
 };
 
 // `Env`: loads and stores, and which thread of how many this is.
-template <class Env, class Element, class Op>
+template <class Env, class Element>
 class Piece {
  public:
   using Storage = typename Element::Storage;
@@ -38,8 +75,8 @@ class Piece {
   static constexpr bool kIsInFloats = std::is_same_v<typename Element::Accumulator, float>;
   static constexpr bool kGrows = kSize < sizeof(float) && kIsInFloats && !kIsBits;
 
-  TUTTI_HOST_DEVICE Piece(Env& env, const PieceLists& lists, const PieceShape& shape)
-      : env_(env), lists_(lists), shape_(shape) {
+  TUTTI_HOST_DEVICE Piece(Env& env, const PieceLists& lists, const PieceShape& shape, GpuReduceOp op)
+      : env_(env), lists_(lists), shape_(shape), op_{op} {
     for (uint32_t j = 0; j < shape.sources; ++j) look_at(lists.sources[j].address, lists.sources[j].is_wide);
     for (uint32_t j = 0; j < shape.destinations; ++j) {
       if (lists.destinations[j] != 0) look_at(lists.destinations[j], shape.is_wide);
@@ -91,17 +128,18 @@ class Piece {
   }
 
   TUTTI_HOST_DEVICE void run_vectors(uint64_t first, uint64_t last) const {
-    constexpr bool kIsCommon = std::is_same_v<Op, ops::Sum> && (kGrows || std::is_same_v<Storage, float>) && kSize > 1;
+    constexpr bool kIsCommon = (kGrows || std::is_same_v<Storage, float>) && kSize > 1;
     if (shape_.is_moved) return move_vectors<4>(first, last);
     if constexpr (kIsCommon) {
-      if (!has_wide_ && shape_.sources == 2) return combine_vectors<2, 2>(first, last);
-      if (!has_wide_ && shape_.sources == 4) return combine_vectors<4, 1>(first, last);
-      if (!has_wide_ && shape_.sources == 8) return combine_vectors<8, 1>(first, last);
+      const bool is_plain_sum = op_.which == GpuReduceOp::kSum && !has_wide_;
+      if (is_plain_sum && shape_.sources == 2) return sum_vectors<2, 2>(first, last);
+      if (is_plain_sum && shape_.sources == 4) return sum_vectors<4, 1>(first, last);
+      if (is_plain_sum && shape_.sources == 8) return sum_vectors<8, 1>(first, last);
     }
     stride_over<1>(first, last, [&](uint64_t at, uint64_t, int) {
       for (uint32_t part = 0; part < kLanes; part += sizeof(Narrow) / kSize) {
         const auto load = [&](uint32_t j) { return load_any(j, at + part); };
-        store_all(at + part, combine_any<Op, kLevels>(load, shape_.sources));
+        store_all(at + part, combine_any<kLevels>(op_, load, shape_.sources));
       }
     });
   }
@@ -130,7 +168,7 @@ class Piece {
   }
 
   template <uint32_t kSources, int kUnroll>
-  TUTTI_HOST_DEVICE void combine_vectors(uint64_t first, uint64_t last) const {
+  TUTTI_HOST_DEVICE void sum_vectors(uint64_t first, uint64_t last) const {
     stride_over<kUnroll>(first, last, [&](uint64_t at, uint64_t stride, int count) {
       Vector values[kUnroll][kSources];
       TUTTI_UNROLL
@@ -144,8 +182,8 @@ class Piece {
       TUTTI_UNROLL
       for (int u = 0; u < kUnroll; ++u) {
         if (u == count) break;
-        store_all(at + u * stride,
-                  combine_known<Op, kSources>([&](uint32_t j) { return unpack<Element>(values[u][j]); }));
+        const auto load = [&](uint32_t j) { return unpack<Element>(values[u][j]); };
+        store_all(at + u * stride, combine_known<kSources>(ops::Sum{}, load));
       }
     });
   }
@@ -189,7 +227,7 @@ class Piece {
       if (shape_.is_wide) return move_element<float>(at);
       return move_element<Storage>(at);
     }
-    const auto value = combine_any<Op, kLevels>([&](uint32_t j) { return load_element(j, at); }, shape_.sources);
+    const auto value = combine_any<kLevels>(op_, [&](uint32_t j) { return load_element(j, at); }, shape_.sources);
     if constexpr (kGrows) {
       if (shape_.is_wide) {
         for (uint32_t j = 0; j < shape_.destinations; ++j) {
@@ -241,6 +279,7 @@ class Piece {
   Env& env_;
   const PieceLists& lists_;
   const PieceShape shape_;
+  const GivenOp<Element> op_;
   uint32_t offset_ = 0;  // of the narrow buffers within a vector, if they lie alike
   bool lies_alike_ = true;
   bool has_narrow_ = false;

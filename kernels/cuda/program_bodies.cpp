@@ -6,9 +6,9 @@
 namespace tutti::cuda {
 namespace {
 
-template <class Element, class Op>
+template <class Element>
 void run(const ProgramArgs& args, HostEnv& env, ProgramBlock& shared) {
-  ProgramRun<HostEnv, Element, Op>(args, env, shared).run();
+  ProgramRun<HostEnv, Element>(args, env, shared).run();
 }
 
 struct Named {
@@ -17,7 +17,7 @@ struct Named {
 };
 
 constexpr Named kBodies[] = {
-#define TUTTI_PROGRAM(name, element, operation) {"tutti_program_" #name, run<element, operation>},
+#define TUTTI_PROGRAM(name, element) {"tutti_program_" #name, run<element>},
 #include "kernels/cuda/program_kernels.inc"
 #undef TUTTI_PROGRAM
 };

@@ -33,7 +33,7 @@ struct ProgramBlock {
   PieceLists lists;
 };
 
-template <class Env, class Element, class Op>
+template <class Env, class Element>
 class ProgramRun {
  public:
   TUTTI_HOST_DEVICE ProgramRun(const ProgramArgs& args, Env& env, ProgramBlock& shared)
@@ -170,7 +170,7 @@ class ProgramRun {
     if (has_stores(op) && shape.elements > 0) {
       place(op, slice, shape.is_wide);
       env_.sync(Barrier::kPlaced);
-      Piece<Env, Element, Op>(env_, shared_.lists, shape).run();
+      Piece<Env, Element>(env_, shared_.lists, shape, args_.op).run();
       env_.sync(Barrier::kStored);
     }
     for (uint32_t i = 0; i < op.sends.count; ++i) {

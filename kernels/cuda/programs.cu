@@ -42,19 +42,19 @@ class GpuEnv {
   }
 };
 
-template <class Element, class Op>
+template <class Element>
 __device__ void run_program(const ProgramArgs& args) {
   __shared__ ProgramBlock shared;
   GpuEnv env;
-  ProgramRun<GpuEnv, Element, Op>(args, env, shared).run();
+  ProgramRun<GpuEnv, Element>(args, env, shared).run();
 }
 
 }  // namespace
 
-#define TUTTI_PROGRAM(name, element, operation)                   \
-  extern "C" __global__ void __launch_bounds__(kProgramThreads, 1) \
+#define TUTTI_PROGRAM(name, element)                                   \
+  extern "C" __global__ void __launch_bounds__(kProgramThreads, 1)     \
       tutti_program_##name(const __grid_constant__ ProgramArgs args) { \
-    run_program<element, operation>(args);                         \
+    run_program<element>(args);                                        \
   }
 #include "kernels/cuda/program_kernels.inc"
 #undef TUTTI_PROGRAM

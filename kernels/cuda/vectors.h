@@ -88,33 +88,33 @@ TUTTI_HOST_DEVICE Vector<kWords> pack(const Partial<Element, kWords>& partial, u
 }
 
 template <class Op, class T>
-TUTTI_HOST_DEVICE T combine(T a, T b) {
+TUTTI_HOST_DEVICE T combine(Op, T a, T b) {
   return Op::combine(a, b);
 }
 
 template <class Op, class Element, int kWords>
-TUTTI_HOST_DEVICE Partial<Element, kWords> combine(Partial<Element, kWords> a, const Partial<Element, kWords>& b) {
+TUTTI_HOST_DEVICE Partial<Element, kWords> combine(Op, Partial<Element, kWords> a, const Partial<Element, kWords>& b) {
   TUTTI_UNROLL
   for (int i = 0; i < a.kElements; ++i) a.values[i] = Op::combine(a.values[i], b.values[i]);
   return a;
 }
 
 // The tree of kernels.h over a number of sources that is known, so that all are loaded before the first is used.
-template <class Op, uint32_t kSources, class Load>
-TUTTI_HOST_DEVICE auto combine_known(const Load& load, uint32_t first = 0) {
+template <uint32_t kSources, class Op, class Load>
+TUTTI_HOST_DEVICE auto combine_known(Op op, const Load& load, uint32_t first = 0) {
   if constexpr (kSources == 1) {
     return load(first);
   } else {
     static_assert((kSources & (kSources - 1)) == 0);
-    const auto left = combine_known<Op, kSources / 2>(load, first);
-    return combine<Op>(left, combine_known<Op, kSources / 2>(load, first + kSources / 2));
+    const auto left = combine_known<kSources / 2>(op, load, first);
+    return combine(op, left, combine_known<kSources / 2>(op, load, first + kSources / 2));
   }
 }
 
 // The same tree over any number of sources, which are added one after the other: as in a binary counter, the partial
 // result on level l stands for 2^l of them; 2^(kLevels - 1) sources at most.
-template <class Op, int kLevels, class Load>
-TUTTI_HOST_DEVICE auto combine_any(const Load& load, uint32_t sources) {
+template <int kLevels, class Op, class Load>
+TUTTI_HOST_DEVICE auto combine_any(Op op, const Load& load, uint32_t sources) {
   decltype(load(0)) levels[kLevels];
   auto carried = load(0);
   for (uint32_t j = 0; j < sources; ++j) {
@@ -123,7 +123,7 @@ TUTTI_HOST_DEVICE auto combine_any(const Load& load, uint32_t sources) {
     TUTTI_UNROLL
     for (int level = 0; level < kLevels; ++level) {
       const bool is_taken = j >> level & 1;
-      if (is_carried && is_taken) carried = combine<Op>(levels[level], carried);
+      if (is_carried && is_taken) carried = combine(op, levels[level], carried);
       if (is_carried && !is_taken) levels[level] = carried;
       is_carried = is_carried && is_taken;
     }
@@ -132,7 +132,7 @@ TUTTI_HOST_DEVICE auto combine_any(const Load& load, uint32_t sources) {
   TUTTI_UNROLL
   for (int level = 0; level < kLevels; ++level) {
     if (!(sources >> level & 1)) continue;
-    carried = has_any ? combine<Op>(levels[level], carried) : levels[level];
+    carried = has_any ? combine(op, levels[level], carried) : levels[level];
     has_any = true;
   }
   return carried;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 
 #include "base/guard.h"
 #include "core/communicator.h"
@@ -92,24 +93,23 @@ bool StreamEntry::await_reached(Sequence sequence, int64_t timeout_ms) {
 }
 
 StreamOrder& StreamEntry::order_of(Sequence sequence, DeviceModule& module) {
-  std::unique_ptr<StreamOrder>& order = orders_[static_cast<size_t>(sequence)];
+  std::unique_ptr<StreamOrder>& order = of(sequence).order;
   if (order == nullptr) order = module.make_order();
   return *order;
 }
 
 bool StreamEntry::is_quiet() {
-  std::lock_guard lock(order_mutex_);
-  const auto& order = orders_[static_cast<size_t>(Sequence::kCollectives)];
-  if (order == nullptr) return true;
-  auto done = order->is_done();
+  Sequenced& collectives = of(Sequence::kCollectives);
+  std::lock_guard lock(collectives.mutex);
+  if (collectives.order == nullptr) return true;
+  auto done = collectives.order->is_done();
   return done.ok() && *done;
 }
 
 Status StreamEntry::look_at_device() {
-  std::unique_lock lock(order_mutex_, std::try_to_lock);
-  if (!lock) return {};
-  for (const auto& order : orders_) {
-    if (order != nullptr) TUTTI_TRY(order->is_done().status());
+  for (Sequenced& each : sequences_) {
+    std::unique_lock lock(each.mutex, std::try_to_lock);
+    if (lock && each.order != nullptr) TUTTI_TRY(each.order->is_done().status());
   }
   return {};
 }
@@ -476,12 +476,11 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
 
 Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module,
                                  const WordValue& ends_with) {
-  std::vector<StreamEntry*> entries;
-  for (const auto& member : staged->members) entries.push_back(member.entry.get());
-  std::sort(entries.begin(), entries.end());
-  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  // All threads lock them in one order.
+  std::set<std::mutex*> mutexes;
+  for (const auto& member : staged->members) mutexes.insert(&member.entry->of(member.sequence).mutex);
   std::vector<std::unique_lock<std::mutex>> locks;
-  for (StreamEntry* entry : entries) locks.emplace_back(entry->order_mutex_);
+  for (std::mutex* mutex : mutexes) locks.emplace_back(*mutex);
   Orders orders;
   for (const auto& member : staged->members) {
     StreamOrder* order = &member.entry->order_of(member.sequence, module);
@@ -520,7 +519,7 @@ Result<StreamCalls::PutOnGpus> StreamCalls::put_on_gpus(const std::shared_ptr<St
     TUTTI_TRY(put_in_order(staged, module));
     return PutOnGpus{OnGpu::kPut};
   }
-  std::lock_guard lock(member.entry->order_mutex_);
+  std::lock_guard lock(member.entry->of(Sequence::kCollectives).mutex);
   StreamOrder& order = member.entry->order_of(Sequence::kCollectives, module);
   auto go_through_host = [this, staged, &module](const DeviceModule::Stream& other, const WordValue& begins_at,
                                                  const WordValue& ends_with) -> Status {

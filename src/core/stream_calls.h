@@ -74,11 +74,17 @@ class StreamEntry {
   std::atomic<bool> loses_gates_{false};
 
   std::atomic<int>& unreached_of(Sequence sequence) { return unreached_[static_cast<size_t>(sequence)]; }
-  // With order_mutex_.
+  // The mutex guards the order, and is held while calls of that sequence are put on streams, which for collectives may
+  // last until all ranks have made them. Messages go meanwhile: another rank may need them before it makes its call.
+  struct Sequenced {
+    std::mutex mutex;
+    std::unique_ptr<StreamOrder> order;
+  };
+  Sequenced& of(Sequence sequence) { return sequences_[static_cast<size_t>(sequence)]; }
+  // With its mutex.
   StreamOrder& order_of(Sequence sequence, DeviceModule& module);
 
-  std::mutex order_mutex_;  // guards orders_, and is held while calls are put on streams
-  std::array<std::unique_ptr<StreamOrder>, kSequences> orders_;
+  std::array<Sequenced, kSequences> sequences_;
 };
 
 class StreamCalls {

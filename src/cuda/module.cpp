@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -67,13 +68,17 @@ class Module : public DeviceModule {
     CUgraph graph = nullptr;
     friend bool operator==(const Capture&, const Capture&) = default;
   };
+  Result<CUcontext> primary_context(int device);
   Result<Capture> capture_of(const Stream& stream) const;
   Result<Capture> capture_of(std::span<const Stream> streams) const;
   Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
+  Status have_graph_say_its_end(const Capture& capture, void (*graph_ends)(void*), void* argument) const;
 
   const Driver driver_;
   PinnedMemory pinned_;
   OwnBuffers own_buffers_;
+  std::mutex mutex_;
+  std::map<int, CUcontext> primary_contexts_;  // guarded by it; of devices that were asked for
 };
 
 Result<BufferPlace> Module::place_of(const void* pointer) {
@@ -114,10 +119,21 @@ Result<Stream> Module::stream_of(tutti_stream_t handle, int device) {
                  "a default stream was passed, but the calling thread has no current device: call cudaSetDevice() "
                  "before, or pass another stream");
   }
+  return Stream{handle, TUTTI_TRY(primary_context(device))};
+}
+
+// The program has memory there, so it has the context, too. It is retained once, for as long as the process lives, as
+// are the streams and the code that are there.
+Result<CUcontext> Module::primary_context(int device) {
+  std::lock_guard lock(mutex_);
+  auto known = primary_contexts_.find(device);
+  if (known != primary_contexts_.end()) return known->second;
   CUdevice its = 0;
+  CUcontext context = nullptr;
   TUTTI_CUDA_TRY(driver_, cuDeviceGet, &its, device);
-  TUTTI_CUDA_TRY(driver_, cuDevicePrimaryCtxRetain, &context, its);  // the program's memory is there, so it has it too
-  return Stream{handle, context};
+  TUTTI_CUDA_TRY(driver_, cuDevicePrimaryCtxRetain, &context, its);
+  primary_contexts_[device] = context;
+  return context;
 }
 
 Result<Module::Capture> Module::capture_of(const Stream& stream) const {
@@ -205,10 +221,29 @@ Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValu
   return calls.end(stream, 0);
 }
 
+// Who holds `argument` until then lets go of it also where there never was a graph with it.
+Status Module::have_graph_say_its_end(const Capture& capture, void (*graph_ends)(void*), void* argument) const {
+  CUuserObject object = nullptr;
+  CUresult made = driver_.cuUserObjectCreate(&object, argument, graph_ends, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (made != CUDA_SUCCESS) {
+    graph_ends(argument);
+    return driver_error(driver_, "cuUserObjectCreate", made);
+  }
+  CUresult kept = driver_.cuGraphRetainUserObject(capture.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (kept == CUDA_SUCCESS) return {};
+  (void)driver_.cuUserObjectRelease(object, 1);  // which calls `graph_ends`
+  return driver_error(driver_, "cuGraphRetainUserObject", kept);
+}
+
 Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) {
   const Stream& first = batch.streams.front();
   CUstream stream = handle_of(first);
-  Capture capture = TUTTI_TRY(capture_of(batch.streams));
+  auto found = capture_of(batch.streams);
+  if (!found.ok()) {
+    graph_ends(work.argument);
+    return std::move(found).status();
+  }
+  const Capture& capture = *found;
   Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
   WordOps begin(pinned_), gate(pinned_), end(pinned_);
   bool has_gate = work.gate != nullptr;
@@ -218,16 +253,7 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   end.store({work.passed, 1});
   if (work.ends_with.word != nullptr) end.store(work.ends_with);
 
-  if (capture.id != 0) {
-    CUuserObject object = nullptr;
-    TUTTI_CUDA_TRY(driver_, cuUserObjectCreate, &object, work.argument, graph_ends, 1,
-                   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-    CUresult kept = driver_.cuGraphRetainUserObject(capture.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
-    if (kept != CUDA_SUCCESS) {
-      (void)driver_.cuUserObjectRelease(object, 1);
-      return driver_error(driver_, "cuGraphRetainUserObject", kept);
-    }
-  }
+  if (capture.id != 0) TUTTI_TRY(have_graph_say_its_end(capture, graph_ends, work.argument));
   auto joins = [&]() -> Order& {
     return static_cast<Order&>(batch.to_end.empty() ? *batch.to_begin.front() : *batch.to_end.front());
   };

@@ -226,7 +226,8 @@ class DeviceModule {
   // capture that is broken: nothing may be put there.
   virtual Result<bool> are_captured(std::span<const Stream> streams) = 0;
   // Puts the work on the streams; does not wait for it. While they are being captured the graph does so with each
-  // launch, and calls `graph_ends` once it never will again, on a thread where nobody may block or use the driver.
+  // launch, and calls `graph_ends` once it never will again, on a thread where nobody may block or use the driver; or
+  // before this returns, where the graph could not be had to say that and nothing was put there.
   // What `work` refers to stays until then; on streams, until it has passed.
   virtual Status enqueue(const Batch& batch, const StreamWork& work, void (*graph_ends)(void* argument)) = 0;
 };

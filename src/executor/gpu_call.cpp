@@ -133,6 +133,19 @@ class Encoder {
   std::vector<int32_t> releases_;
 };
 
+// Copies have no use for one.
+cuda::GpuReduceOp combined_by(ReduceOp op) {
+  switch (op) {
+    case TUTTI_PROD: return cuda::GpuReduceOp::kProd;
+    case TUTTI_MAX: return cuda::GpuReduceOp::kMax;
+    case TUTTI_MIN: return cuda::GpuReduceOp::kMin;
+    case TUTTI_BAND: return cuda::GpuReduceOp::kBitAnd;
+    case TUTTI_BOR: return cuda::GpuReduceOp::kBitOr;
+    case TUTTI_BXOR: return cuda::GpuReduceOp::kBitXor;
+    default: return cuda::GpuReduceOp::kSum;
+  }
+}
+
 bool goes_by_bytes(const GpuCall& call) { return !reduces(call.shape->collective) || is_bitwise(call.op); }
 
 }  // namespace
@@ -148,10 +161,7 @@ Result<std::vector<std::byte>> encode_for_gpu(const Plan& plan, int rank, bool t
 }
 
 std::string gpu_kernel_name(const GpuCall& call) {
-  if (!reduces(call.shape->collective)) return "tutti_program_bits_copy";
-  if (is_bitwise(call.op)) return fmt::format("tutti_program_bits_{}", name_of(call.op));
-  ReduceOp combined = call.op == TUTTI_AVG ? TUTTI_SUM : call.op;
-  return fmt::format("tutti_program_{}_{}", name_of(call.datatype), name_of(combined));
+  return fmt::format("tutti_program_{}", goes_by_bytes(call) ? "bits" : name_of(call.datatype));
 }
 
 bool takes_output(const PlanShape& shape, bool in_place) { return holds(shape.deliver_directly, in_place); }
@@ -179,6 +189,7 @@ cuda::ProgramArgs gpu_args(const GpuCall& call, int rank) {
   }
   args.rank = static_cast<uint32_t>(rank);
   args.ranks = n;
+  args.op = combined_by(call.op);
   args.divisor = divides ? n : 0;
   args.lends = holds(shape.by_reference, call.in_place[static_cast<size_t>(rank)] != 0) ? 1 : 0;
   args.grows = partial_growth(shape.collective, call.datatype, call.op) > 1 ? 1 : 0;

@@ -30,7 +30,7 @@ struct GpuCall {
   cuda::GpuArena arena;
 };
 
-// "tutti_program_float32_sum"
+// "tutti_program_float32"
 std::string gpu_kernel_name(const GpuCall& call);
 // Whether messages into the output of such a rank are stored there by those who send them.
 bool takes_output(const PlanShape& shape, bool in_place);

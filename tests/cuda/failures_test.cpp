@@ -121,6 +121,34 @@ TEST_CASE("a driver's call that fails ends the communicator on all ranks, with i
   }
 }
 
+TEST_CASE("a capture that fails gives the memory of its call back") {
+  constexpr size_t kMany = 777'777;
+  const Gpu& gpu = Gpu::driver();
+  if (gpu.fake_fail == nullptr) return;
+  for (const char* call : {"cuUserObjectCreate", "cuGraphRetainUserObject"}) {
+    INFO(call);
+    auto fail_once = [&] {
+      auto wrong = with_gpu_ranks(1, {}, [&](tutti_comm_t* comm, int) -> std::string {
+        OnGpu<float> value(kMany);
+        Stream stream;
+        CUgraph graph = nullptr;
+        must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        gpu.fake_fail(call, 0, CUDA_ERROR_OUT_OF_MEMORY);
+        std::string error = said(comm, tutti_all_reduce(value.data(), value.data(), kMany, TUTTI_FLOAT32, TUTTI_SUM,
+                                                        comm, stream.get()));
+        gpu.fake_fail("", 0, CUDA_SUCCESS);
+        if (gpu.cuStreamEndCapture(stream.get(), &graph) == CUDA_SUCCESS) must(gpu.cuGraphDestroy(graph));
+        return error;
+      });
+      CHECK_THAT(wrong[0], Contains(call));
+    };
+    fail_once();
+    Counted pinned("cuMemHostRegister");
+    for (int i = 0; i < 3; ++i) fail_once();
+    CHECK(pinned.now() == 0);
+  }
+}
+
 TEST_CASE("a device that fails later is found, and the ranks that wait are told") {
   const Gpu& gpu = Gpu::driver();
   if (gpu.fake_break_device == nullptr) return;

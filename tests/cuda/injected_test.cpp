@@ -74,35 +74,65 @@ void check_made(const Names& failed, const Names& must_be_made) {
   }
 }
 
+// The call fails while ranks join: on `device`, and on those that are `step` further for each. Whether it was made.
+bool fails_while_joining(const char* call, int after, int device, int step) {
+  const Gpu& gpu = Gpu::driver();
+  INFO(call << " after " << after);
+  std::atomic<int> here{0};
+  std::atomic<bool> may_join{false};
+  auto wrong = with_ranks(
+      kRanks, gpu_options(kOptions),
+      [&](tutti_comm_t* comm, int rank) {
+        gpu.fake_fail("", 0, CUDA_SUCCESS);
+        auto all = make_buffers(rank);
+        Stream stream;
+        return call_all(comm, stream, all);
+      },
+      [&](int rank) {
+        gpu.use(device + rank * step);
+        if (++here == kRanks) {
+          gpu.fake_fail(call, after, CUDA_ERROR_UNKNOWN);
+          may_join = true;
+        }
+        while (!may_join) std::this_thread::yield();
+      });
+  gpu.fake_fail("", 0, CUDA_SUCCESS);
+  check(call, wrong);
+  return gpu.fake_has_failed() != 0;
+}
+
 // Where ranks are: rank * `step` is the device of each.
 void check_joining(int step, const Names& must_be_made) {
-  const Gpu& gpu = Gpu::driver();
   Names failed;
   for (const char* call : kCalls) {
     for (int after : {0, 1}) {
-      INFO(call << " after " << after);
-      std::atomic<int> here{0};
-      std::atomic<bool> may_join{false};
-      auto wrong = with_ranks(
-          kRanks, gpu_options(kOptions),
-          [&](tutti_comm_t* comm, int rank) {
-            gpu.fake_fail("", 0, CUDA_SUCCESS);
-            auto all = make_buffers(rank);
-            Stream stream;
-            return call_all(comm, stream, all);
-          },
-          [&](int rank) {
-            gpu.use(rank * step);
-            if (++here == kRanks) {
-              gpu.fake_fail(call, after, CUDA_ERROR_UNKNOWN);
-              may_join = true;
-            }
-            while (!may_join) std::this_thread::yield();
-          });
-      gpu.fake_fail("", 0, CUDA_SUCCESS);
-      if (gpu.fake_has_failed()) failed.insert(call);
-      check(call, wrong);
+      if (fails_while_joining(call, after, 0, step)) failed.insert(call);
     }
+  }
+  check_made(failed, must_be_made);
+}
+
+// What fails while ranks leave is nobody's loss any more.
+void check_leaving(int step, const Names& must_be_made) {
+  const Gpu& gpu = Gpu::driver();
+  Names failed;
+  for (const char* call : kCalls) {
+    INFO(call);
+    auto body = [&](tutti_comm_t* comm, int rank) {
+      std::string error;
+      {
+        auto all = make_buffers(rank);
+        Stream stream;
+        error = call_all(comm, stream, all);
+      }
+      error += said(comm, tutti_barrier(comm, nullptr));
+      if (rank == 0) gpu.fake_fail(call, 0, CUDA_ERROR_UNKNOWN);
+      return error;
+    };
+    auto wrong = step == 0 ? with_ranks_of_one_gpu(kRanks, kOptions, body) : with_ranks_of_gpus(kRanks, kOptions, body);
+    gpu.fake_fail("", 0, CUDA_SUCCESS);
+    if (gpu.fake_has_failed()) failed.insert(call);
+    CHECK(wrong == std::vector<std::string>(kRanks));
   }
   check_made(failed, must_be_made);
 }
@@ -163,7 +193,7 @@ void check_captures(int step) {
   }
 }
 
-// Other processes' memory is for processes_main.cpp; that code is brought to a device happens once in a process.
+// Other processes' memory is for processes_main.cpp.
 const Names kJoinOnOne = {"cuCtxGetCurrent",   "cuCtxGetDevice",       "cuDeviceGetUuid",
                           "cuCtxPushCurrent",  "cuDeviceGetAttribute", "cuMemHostRegister",
                           "cuEventCreate",     "cuMemHostGetDevicePointer"};
@@ -178,6 +208,33 @@ const Names kCallsMade = {"cuPointerGetAttributes", "cuCtxPushCurrent", "cuStrea
                           "cuStreamWaitEvent",      "cuEventRecord",    "cuLaunchKernel",  "cuStreamBatchMemOp",
                           "cuMemcpyAsync",          "cuLaunchHostFunc"};
 
+const Names kLeaveOne = {"cuEventQuery", "cuEventDestroy", "cuMemHostUnregister", "cuCtxPushCurrent"};
+const Names kLeaveTwo = {"cuEventQuery", "cuMemFree", "cuStreamDestroy", "cuMemHostUnregister", "cuCtxPushCurrent"};
+
+// Once in a process it is brought there, so each of these has a device of its own.
+TEST_CASE("ranks of a GPU that code cannot be brought to go through the host") {
+  int device = 1;
+  for (const char* call : {"cuModuleLoadData", "cuModuleGetFunction", "cuFuncGetAttribute"}) {
+    CHECK(fails_while_joining(call, 0, device++, 0));
+  }
+}
+
+TEST_CASE("a device whose context cannot be had is named, for a thread without a current device") {
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks(1, gpu_options(kOptions), [&](tutti_comm_t* comm, int) {
+    gpu.use(3);
+    OnGpu<int32_t> value(kCount);
+    std::string error;
+    std::thread([&] {
+      gpu.fake_fail("cuDevicePrimaryCtxRetain", 0, CUDA_ERROR_UNKNOWN);
+      error = sum(comm, value, value, nullptr);
+      gpu.fake_fail("", 0, CUDA_SUCCESS);
+    }).join();
+    return error;
+  });
+  CHECK_THAT(wrong[0], Catch::Contains("cuDevicePrimaryCtxRetain"));
+}
+
 TEST_CASE("a driver's call that fails while ranks join is named, or done without") {
   SECTION("on one GPU") { check_joining(0, kJoinOnOne); }
   SECTION("on two") { check_joining(1, kJoinOnTwo); }
@@ -186,6 +243,11 @@ TEST_CASE("a driver's call that fails while ranks join is named, or done without
 TEST_CASE("a driver's call that fails in calls is named, or done without") {
   SECTION("on one GPU") { check_calls(0, kCallsMade); }
   SECTION("on two") { check_calls(1, kCallsMade); }
+}
+
+TEST_CASE("a driver's call that fails while ranks leave harms nobody") {
+  SECTION("on one GPU") { check_leaving(0, kLeaveOne); }
+  SECTION("on two") { check_leaving(1, kLeaveTwo); }
 }
 
 TEST_CASE("a driver's call that fails in a capture is named") {

@@ -84,6 +84,51 @@ TEST_CASE("one thread has several ranks of one GPU by putting their calls into a
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
+// A thread of rank 0 is in a call, which waits on the host for rank 1; another one has the message that rank 1 waits for.
+TEST_CASE("messages go on one GPU while another thread of the rank waits in a collective") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  bool rank_0_sends = GENERATE(true, false);
+  std::atomic<bool> is_in_call{false};
+  auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "10000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    // A stream that sends pinned memory goes on when that has been received.
+    OnGpu<int32_t> message(64, rank == 0 ? Where::kDevice : Where::kPinned, rank == 0 ? 7 : 8);
+    Stream messages;
+    std::string error, error_of_call;
+    auto all_reduce = [&] {
+      gpu.use(0);
+      Stream stream;
+      error_of_call = sum(comm, in, out, stream.get());
+      (void)stream.synchronize();
+    };
+    std::thread beside;
+    if (rank == 0) {
+      Counted events("cuEventRecord");
+      beside = std::thread(all_reduce);
+      while (events.now() == 0) std::this_thread::yield();  // it holds what it holds while it waits
+      is_in_call = true;
+    } else {
+      while (!is_in_call) std::this_thread::yield();
+    }
+    bool sends = (rank == 0) == rank_0_sends;
+    int peer = 1 - rank;
+    error += sends ? said(comm, tutti_send(message.data(), 64, TUTTI_INT32, peer, 0, comm, messages.get()))
+                   : said(comm, tutti_recv(message.data(), 64, TUTTI_INT32, peer, 0, comm, messages.get(), nullptr));
+    (void)messages.synchronize();
+    if (rank == 0) {
+      beside.join();
+    } else {
+      all_reduce();
+    }
+    int32_t expected = rank_0_sends ? 7 : 8;
+    if (message.download() != std::vector<int32_t>(64, expected)) error += "another message; ";
+    if (out.download() != std::vector<int32_t>(1000, 3)) error += "another sum; ";
+    return error + error_of_call;
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
 TEST_CASE("a barrier among ranks of one GPU needs no launch, and holds streams until all have come") {
   constexpr int kRanks = 3;
   Counted launches("cuLaunchKernel"), host("cuLaunchHostFunc");

@@ -349,6 +349,22 @@ TEST_CASE("device buffers without a stream use the default stream of the device 
   CHECK(wrong == std::vector<std::string>(2));
 }
 
+TEST_CASE("threads without a current device retain a device's context once") {
+  const Gpu& gpu = Gpu::driver();
+  if (gpu.fake_calls == nullptr) return;
+  auto wrong = with_gpu_ranks(1, {}, [&](tutti_comm_t* comm, int) {
+    OnGpu<float> value(kCount, Where::kDevice, 1);
+    Counted retained("cuDevicePrimaryCtxRetain");
+    std::string error;
+    std::thread([&] {
+      for (int i = 0; i < 5; ++i) error += said(comm, sum(value, value, comm, nullptr));
+    }).join();
+    must(gpu.cuStreamSynchronize(nullptr));
+    return error + (retained.now() <= 1 ? "" : "retained again and again; ") + expect(value.download(), 1);
+  });
+  CHECK(wrong == std::vector<std::string>(1));
+}
+
 TEST_CASE("a communicator may be destroyed while a graph still has its calls") {
   const Gpu& gpu = Gpu::driver();
   std::vector<CUgraphExec> execs(2);

@@ -117,7 +117,7 @@ static void check_and_free(const struct shape* shape, int nranks, int rank, stru
     fprintf(stderr, "kind %d type %d op %d root %d count %zu%s, rank %d of %d: element %zu is %g and not %g\n",
             shape->kind, shape->type, shape->op, shape->root, shape->count, shape->in_place ? " in place" : "", rank,
             nranks, i, got, wanted);
-    exit(1);
+    fail();
   }
   memory_put(buffers->in);
   if (buffers->out != buffers->in) memory_put(buffers->out);

@@ -116,6 +116,7 @@ struct CUevent_st {
   std::atomic<int64_t> happened_ns{0};  // when, by the steady clock
   CUgraph captured_in = nullptr;
   cuuint64_t capture_id = 0;
+  std::atomic<bool> is_destroyed{false};  // streams may still be about to record it, but nobody else may use it
 };
 
 struct CUuserObject_st {

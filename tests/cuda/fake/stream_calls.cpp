@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -216,6 +218,15 @@ CALL cuStreamBatchMemOp_v2(CUstream handle, unsigned count, CUstreamBatchMemOpPa
 
 // ---- Events
 
+namespace {
+// On a GPU anything might happen then, and a status might be seen by nobody.
+void must_be_alive(CUevent event, const char* call) {
+  if (!event->is_destroyed) return;
+  std::fprintf(stderr, "%s of an event that was destroyed\n", call);
+  std::abort();
+}
+}  // namespace
+
 CALL cuEventCreate(CUevent* event, unsigned) {
   BEGIN(cuEventCreate);
   NEEDS_CONTEXT();
@@ -225,6 +236,7 @@ CALL cuEventCreate(CUevent* event, unsigned) {
 CALL cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   BEGIN(cuEventElapsedTime);
   for (CUevent event : {start, end}) {
+    must_be_alive(event, "cuEventElapsedTime");
     if (event->recorded == 0) return CUDA_ERROR_INVALID_HANDLE;
     if (!event->happened.has(event->recorded)) return CUDA_ERROR_NOT_READY;
   }
@@ -232,12 +244,15 @@ CALL cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   return CUDA_SUCCESS;
 }
 
-CALL cuEventDestroy_v2(CUevent) {
+CALL cuEventDestroy_v2(CUevent event) {
   BEGIN(cuEventDestroy);
-  return CUDA_SUCCESS;  // a stream may still be about to record it: it stays
+  must_be_alive(event, "cuEventDestroy");
+  event->is_destroyed = true;  // it stays, since a stream may still be about to record it
+  return CUDA_SUCCESS;
 }
 CALL cuEventRecord(CUevent event, CUstream handle) {
   BEGIN(cuEventRecord);
+  must_be_alive(event, "cuEventRecord");
   CUstream stream = resolve(handle);
   if (stream->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
   event->captured_in = stream->capture;
@@ -252,6 +267,7 @@ CALL cuEventRecord(CUevent event, CUstream handle) {
 }
 CALL cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
   BEGIN(cuStreamWaitEvent);
+  must_be_alive(event, "cuStreamWaitEvent");
   CUstream stream = resolve(handle);
   if (event->captured_in != nullptr) {  // the stream joins the capture, whose ops have one order
     if (stream->capture != nullptr && stream->capture != event->captured_in) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
@@ -266,6 +282,7 @@ CALL cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
 }
 CALL cuEventQuery(CUevent event) {
   BEGIN(cuEventQuery);
+  must_be_alive(event, "cuEventQuery");
   if (CUresult wrong = check_unsafe(); wrong != CUDA_SUCCESS) return wrong;
   if (event->captured_in != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   return event->happened.has(event->recorded) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
