@@ -84,7 +84,8 @@ TEST_CASE("one thread has several ranks of one GPU by putting their calls into a
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
-// A thread of rank 0 is in a call, which waits on the host for rank 1; another one has the message that rank 1 waits for.
+// A thread of rank 0 is in a call, which waits on the host for rank 1; another one has the message that rank 1 waits
+// for.
 TEST_CASE("messages go on one GPU while another thread of the rank waits in a collective") {
   constexpr int kRanks = 2;
   const Gpu& gpu = Gpu::driver();
