@@ -6,6 +6,7 @@
 
 #include <linux/errqueue.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -204,9 +205,31 @@ static void zero_copy(struct carrier* carrier) {
   drive(carrier->streams, carrier->way->streams, (struct manner){.zero_copy = 1});
 }
 
+/* ---- Without the host's congestion control ------------------------------------------------------------------- */
+
+static const char kReno[] = "reno";
+
+static int ask_for_reno(int socket) {
+  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof kReno - 1);
+}
+
+static const char* lacking_reno(void) {
+  int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int refused = probe < 0 || ask_for_reno(probe) != 0;
+  if (probe >= 0) close(probe);
+  return refused ? "the kernel refuses Reno (net.ipv4.tcp_allowed_congestion_control)" : NULL;
+}
+
+static const char* open_reno(struct carrier* carrier) {
+  if (ask_for_reno(carrier->streams[0].socket) != 0) fail("cannot set TCP_CONGESTION", errno);
+  return NULL;
+}
+
 const struct way kSocketWays[] = {
     {"plain", "one stream, send and recv without blocking, poll where nothing moves", 1, .exchange = sleeping},
     {"spin", "the same without poll: it gives its core away and tries again", 1, .exchange = spinning},
+    {"reno", "plain with the congestion control Reno instead of the host's", 1, lacking_reno, open_reno,
+     .exchange = sleeping},
     {"streams-2", "plain with 2 streams, each with a part of the message, driven by one thread", 2,
      .exchange = sleeping},
     {"streams-4", "the same with 4", 4, .exchange = sleeping},

@@ -15,7 +15,7 @@ import harness
 
 NETWORK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benchmarks", "network")
 STREAM_WAYS = os.environ["PEER_STREAM_WAYS"]
-WAYS = ["plain", "spin", "streams-2", "streams-4", "threads-2", "threads-4", "zerocopy", "uring", "uring-zc",
+WAYS = ["plain", "spin", "reno", "streams-2", "streams-4", "threads-2", "threads-4", "zerocopy", "uring", "uring-zc",
         "uring-zc-fixed"]
 LACKING = 69
 HELLO_BYTES = 8 + 128  # what each connection begins with (benchmarks/peers/stream_meeting.c)

@@ -1,7 +1,11 @@
 // Which of the host's addresses TCP offers and uses.
 #include "transports/common/interfaces.h"
 
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+
 #include "transports/checks.h"
+#include "transports/common/tcp_meeting.h"
 #include "transports/fabric.h"
 #include "transports/tcp/tcp.h"
 
@@ -65,6 +69,32 @@ TEST_CASE("an address survives its encoding") {
   for (size_t size = 0; size < blob.size(); ++size) CHECK(!parse_tcp_host(std::span(blob).first(size)).ok());
   host.addresses.resize(1000);
   CHECK(encode(host).size() <= kMaxBlobBytes);
+}
+
+TEST_CASE("only a connection within a host goes without the host's congestion control") {
+  std::string from = GENERATE(as<std::string>(), "127.0.0.1", "127.0.0.2");  // the second one: as if it were another's
+  auto bound = [](const std::string& address) {
+    sockaddr_in place{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+    REQUIRE(::inet_pton(AF_INET, address.c_str(), &place.sin_addr) == 1);
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) == 0);
+    return socket;
+  };
+  auto control_of = [](const Fd& socket) {
+    std::array<char, 16> name{};
+    socklen_t size_bytes = name.size();
+    REQUIRE(::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size_bytes) == 0);
+    return std::string(name.data());
+  };
+  Fd listener = bound("127.0.0.1"), dialing = bound(from);
+  std::string usual = control_of(dialing);
+  sockaddr_in place{};
+  socklen_t size_bytes = sizeof place;
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&place), &size_bytes) == 0);
+  REQUIRE(::connect(dialing.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place) == 0);
+  tune_connection(dialing.get());
+  CHECK(control_of(dialing) == (from == "127.0.0.1" ? "reno" : usual));
 }
 
 TEST_CASE("which ranks reach each other over TCP depends on their addresses only") {

@@ -25,13 +25,24 @@ Result<Fd> listen_at(const SocketAddress& address, bool also_ipv4) {
   return socket;
 }
 
-Result<uint16_t> port_of(int socket) {
+using AskForAddress = int(int socket, sockaddr* address, socklen_t* size_bytes);
+
+Result<TcpAddress> ask_for_address(AskForAddress* ask, int socket) {
   SocketAddress address;
   address.size_bytes = sizeof address.storage;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.size_bytes) != 0) {
-    return system_error(errno, "cannot ask for the port of a TCP socket");
+  if (ask(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.size_bytes) != 0) {
+    return system_error(errno, "cannot ask for the address of a TCP socket");
   }
-  return tcp_address(address.get()).port;
+  return tcp_address(address.get());
+}
+
+Result<uint16_t> port_of(int socket) {
+  return TUTTI_TRY(ask_for_address(::getsockname, socket)).port;
+}
+
+bool both_ends_are_here(int socket) {
+  auto here = ask_for_address(::getsockname, socket), there = ask_for_address(::getpeername, socket);
+  return here.ok() && there.ok() && here->family == there->family && here->bytes == there->bytes;
 }
 
 void set_option(int socket, int level, int option, int value) {
@@ -146,6 +157,12 @@ void tune_connection(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // Within a host there is nothing that could be congested. What guards networks costs much there: BBR takes the time
+  // that a process needs for copies of its own for the network's, and both directions at once go at half the speed.
+  constexpr std::string_view kEveryKernelHas = "reno";
+  if (both_ends_are_here(socket)) {
+    (void)::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kEveryKernelHas.data(), kEveryKernelHas.size());
+  }
 }
 
 bool can_meet(const Inventory& self, const Inventory& peer) {
