@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/local_tcp.h"
 #include "discovery/probe_buffer.h"
 #include "discovery/probes.h"
 
@@ -30,6 +31,7 @@ struct Connection {
 bool prepare(const Fd& fd) {
   int one = 1;
   timeval limit{0, kLimitMs * 1000};
+  disregard_congestion(fd.get());  // as the transport does within a host
   return ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0 &&
          ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
          ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;

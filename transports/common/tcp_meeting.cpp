@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/local_tcp.h"
+
 namespace tutti {
 namespace {
 
@@ -157,12 +159,7 @@ void tune_connection(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  // Within a host there is nothing that could be congested. What guards networks costs much there: BBR takes the time
-  // that a process needs for copies of its own for the network's, and both directions at once go at half the speed.
-  constexpr std::string_view kEveryKernelHas = "reno";
-  if (both_ends_are_here(socket)) {
-    (void)::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kEveryKernelHas.data(), kEveryKernelHas.size());
-  }
+  if (both_ends_are_here(socket)) disregard_congestion(socket);
 }
 
 bool can_meet(const Inventory& self, const Inventory& peer) {
