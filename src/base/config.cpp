@@ -31,6 +31,7 @@ struct Option {
   std::array<std::string_view, 4> choices = {};
   // Of a number: a word for `least`, which is then no quantity.
   std::string_view least_word = {};
+  int64_t least_quantity = least + 1;  // where there is such a word
 };
 
 constexpr std::string_view kAutomatic = "automatic";
@@ -62,7 +63,8 @@ constexpr std::array kOptions = {
            &Config::channels, 0, 64, {}, kAutomatic},
     Option{{"slice_bytes", "bytes", "size of one pipelined piece; automatic: the planner chooses"},
            &Config::slice_bytes, 0, 1 << 28, {}, kAutomatic},
-    Option{{"slot_bytes", "bytes", "size of one staging slot"}, &Config::slot_bytes, 4096, 1 << 28},
+    Option{{"slot_bytes", "bytes", "size of one staging slot; automatic: 262144, with TUTTI_TRANSPORT=tcp 524288"},
+           &Config::slot_bytes, 0, 1 << 28, {}, kAutomatic, 4096},
     Option{{"slots", "", "staging slots of one stream"}, &Config::slots, 2, 64},
     Option{{"workers", "",
             "threads of each rank for calls of more than 512 KiB within a host; automatic: 2 where there are enough "
@@ -162,8 +164,8 @@ std::span<const std::string_view> choices_of(const Option& option) {
 std::string describe_accepted(const Option& option) {
   if (std::holds_alternative<NumberField>(option.field)) {
     if (option.least_word.empty()) return fmt::format("a whole number from {} to {}", option.least, option.most);
-    return fmt::format("{} ({}) or a whole number from {} to {}", option.least_word, option.least, option.least + 1,
-                       option.most);
+    return fmt::format("{} ({}) or a whole number from {} to {}", option.least_word, option.least,
+                       option.least_quantity, option.most);
   }
   auto choices = choices_of(option);
   if (choices.empty()) return "any text";
@@ -179,6 +181,8 @@ Status set_number(Config& config, const Option& option, std::string_view text) {
   bool is_word = !text.empty() && text == option.least_word;
   auto number = is_word ? option.least : parse_number(text);
   if (!number || *number < option.least || *number > option.most) return refuse(option, text);
+  bool has_word = !option.least_word.empty();
+  if (has_word && *number > option.least && *number < option.least_quantity) return refuse(option, text);
   config.*std::get<NumberField>(option.field) = *number;
   return {};
 }

@@ -27,7 +27,7 @@ struct Config {
   std::string algorithm;            // "", or an algorithm's name
   int64_t channels = 0;             // 0: the planner decides
   int64_t slice_bytes = 0;          // 0: the planner decides
-  int64_t slot_bytes = 256 * 1024;  // staging slot of one stream
+  int64_t slot_bytes = 0;           // staging slot of one stream; 0: as staging_slot_bytes() says
   int64_t slots = 4;                // staging slots of one stream
   int64_t workers = 0;              // threads that run a large call's channels on each rank; 0: automatic
   int64_t deterministic = 0;        // 1: reductions in one order of ranks
@@ -69,6 +69,14 @@ struct Config {
   std::string calibration;
   // Which algorithms `tutti bench --tune` found fastest: "" (what is stored for such ranks), "off", or a file.
   std::string tuning;
+
+  // A multiple of 64. Sockets within a host are quickest with slices that leave little room for anything else in a
+  // second-level cache.
+  uint64_t staging_slot_bytes() const {
+    constexpr int64_t kUsual = 256 * 1024, kOfSockets = 512 * 1024;
+    int64_t wanted = slot_bytes > 0 ? slot_bytes : transport == "tcp" ? kOfSockets : kUsual;
+    return (static_cast<uint64_t>(wanted) + 63) / 64 * 64;
+  }
 
   friend bool operator==(const Config&, const Config&) = default;
 

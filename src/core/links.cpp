@@ -70,7 +70,7 @@ Links::Links(const TransportContext& context, const Config& config)
       layout_{.nranks = context.nranks,
               .channels = static_cast<int>((std::max({config.channels, config.workers, kLeastChannels}) + 1) / 2 * 2),
               .slots = static_cast<int>(config.slots),
-              .slot_bytes = (static_cast<uint64_t>(config.slot_bytes) + 63) / 64 * 64},
+              .slot_bytes = config.staging_slot_bytes()},
       ends_(context.nranks),
       peers_(context.nranks),
       waiting_cpu_(context.rank) {}

@@ -162,7 +162,7 @@ Tuning tuning_from(const Config& config) {
   tuning.channels = static_cast<int>(config.channels);
   tuning.workers = static_cast<int>(config.workers);
   tuning.slice_bytes = static_cast<uint64_t>(config.slice_bytes);
-  tuning.max_slice_bytes = static_cast<uint64_t>(config.slot_bytes) / 64 * 64;
+  tuning.max_slice_bytes = config.staging_slot_bytes();
   return tuning;
 }
 

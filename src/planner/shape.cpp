@@ -22,18 +22,19 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
   return std::clamp<uint64_t>(ceil_div(wanted, 64) * 64, 64, most);
 }
 
-// In a core's second-level cache the pieces of the two sides, the result and what is on its way have room. Slices
-// between GPUs are in no processor's cache.
+// Of a core's second-level cache a slice takes a share, so that there is room for the pieces of the two sides, the result
+// and what is on its way. A socket within a host wants slices as large as the caches allow: each one less saves both
+// sides a turn. Slices between GPUs are in no processor's cache.
 uint64_t cached_slice_bytes(const Topology& topology) {
   constexpr uint64_t kLeast = 64 * 1024;
-  constexpr uint64_t kMost = 256 * 1024;
-  constexpr uint64_t kPieces = 8;
-  uint64_t least = kMost;
+  bool by_local_sockets = topology.hosts.size() == 1 && topology.forced_transport == "tcp";
+  uint64_t pieces = by_local_sockets ? 2 : 8;
+  uint64_t least = by_local_sockets ? 512 * 1024 : 256 * 1024;
   for (const TopologyHost& host : topology.hosts) {
     bool all_on_gpus = std::all_of(host.ranks.begin(), host.ranks.end(),
                                    [&](int rank) { return topology.ranks[rank].gpu >= 0; });
     if (all_on_gpus) continue;
-    least = std::min(least, std::max(kLeast, cache_bytes_per_cpu(host.inventory) / kPieces / 64 * 64));
+    least = std::min(least, std::max(kLeast, cache_bytes_per_cpu(host.inventory) / pieces / 64 * 64));
   }
   return least;
 }

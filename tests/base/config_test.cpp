@@ -25,7 +25,7 @@ const std::vector<Range> kRanges = {
     {"host_fd", -1, 1 << 20, "none"},
     {"channels", 0, 64, "automatic"},
     {"slice_bytes", 0, 1 << 28, "automatic"},
-    {"slot_bytes", 4096, 1 << 28},
+    {"slot_bytes", 0, 1 << 28, "automatic"},
     {"slots", 2, 64},
     {"workers", 0, 64, "automatic"},
     {"deterministic", 0, 1},
@@ -106,6 +106,17 @@ TEST_CASE("sizes take binary suffixes in either case") {
     CHECK(config.slot_bytes == value);
   }
   CHECK_FALSE(config.set("slot_bytes", "1G").ok());  // parses, but is beyond the bound
+}
+
+TEST_CASE("a staging slot is of the usual size or of one that holds something") {
+  Config config;
+  for (const char* text : {"1", "4095"}) CHECK_FALSE(config.set("slot_bytes", text).ok());
+  CHECK(accepted_values("slot_bytes") == "automatic (0) or a whole number from 4096 to 268435456");
+  CHECK(config.staging_slot_bytes() == 262144);
+  REQUIRE(config.set("transport", "tcp").ok());
+  CHECK(config.staging_slot_bytes() == 524288);
+  REQUIRE(config.set("slot_bytes", "4097").ok());
+  CHECK(config.staging_slot_bytes() == 4160);
 }
 
 TEST_CASE("a free text is taken as it is") {

@@ -75,7 +75,8 @@ class Options(ToolTest):
                      "TUTTI_SLICE_BYTES +automatic ", "TUTTI_RANK +none "):
             word = "none" if "RANK" in line else "automatic"
             self.assertRegex(done.stdout, rf"(?m)^{line}\(default {word}\): ")
-        self.assertRegex(done.stdout, r"(?m)^TUTTI_SLOT_BYTES +262144 bytes \(default 262144 bytes\): ")
+        self.assertRegex(done.stdout, r"(?m)^TUTTI_SLOT_BYTES +automatic \(default automatic\): ")
+        self.assertRegex(done.stdout, r"(?m)^TUTTI_TIMEOUT_MS +600000 ms \(default 600000 ms\): ")
 
 
 class Help(ToolTest):
