@@ -49,6 +49,9 @@ struct LinkTraits {
   friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
 };
 
+// The id of the memory that a Transport exports first: its Links' own messages lie there, so it is released after the
+// last of them, and who reads kArena of a peer may do so as long as the Link lives.
+inline constexpr uint32_t kArena = 1;
 // By this id a Link finds what the peer's land_in() is at that time, of any size.
 inline constexpr uint32_t kLanding = UINT32_MAX;
 

@@ -73,6 +73,7 @@ std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& chang
   if (change.registrations == nullptr) return std::nullopt;
   SharedRange range{.address = reinterpret_cast<uint64_t>(change.bytes.data())};
   for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (!lanes_[i]->is_in_use()) continue;
     size_t rail = lanes_[i]->rail();
     const VerbsExports::Registrations& made = *change.registrations;
     if (rail >= made.size() || made[rail] == nullptr) return std::nullopt;

@@ -124,7 +124,7 @@ class VerbsLink final : public Link {
 
   RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
   std::shared_ptr<const Registration> registration_of(const VerbsLane& lane, std::span<const std::byte> from);
-  // What peers are told of memory; none where not all lanes reach it.
+  // What peers are told of memory; none where not all lanes in use reach it.
   std::optional<SharedRange> range_of(const VerbsExports::Change& change) const;
   Result<PutResult> taken(Result<PutResult> result);
   // Whether what must go before anything else has gone: what failed lanes owe, and what has become of this rank's
