@@ -109,6 +109,8 @@ class Link {
 
   virtual int peer() const = 0;
   virtual LinkTraits traits() const = 0;
+  // The name of the transport that puts go over from now on, where the link has gone over to another one: "tcp"; or "".
+  virtual std::string_view carried_by() const { return {}; }
 
   // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A
   // checked pattern crosses both ways. kBlocked: sleep on what arm() adds. A step after which that is another thing

@@ -130,6 +130,8 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
 std::string_view Links::transport_to(int rank) const {
   const End& end = ends_[rank];
   return end.carrier != nullptr ? end.carrier->transport->name() : name_of(topology_->link(rank_, rank).kind);
+  std::string_view instead = end.link != nullptr ? end.link->carried_by() : "";
+  if (!instead.empty()) return instead;
 }
 
 tutti_comm_memory_t Links::memory() const {

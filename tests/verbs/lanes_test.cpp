@@ -261,10 +261,12 @@ TEST_CASE("lanes that are lost together, or one after the other, or are just gon
   check_ok(job.status());
   Flow there(job, 0, 1), back(job, 1, 2);
   CHECK(run(job, there, back, 10) == "");
+  CHECK(job.link(0, 1).carried_by() == "");
   fake.verbs->set_faults(first);
   CHECK(run(job, there, back, 15) == "");
   fake.verbs->set_faults(then);
   CHECK(run(job, there, back, 40) == "");
+  for (int rank : {0, 1}) CHECK(job.link(rank, 1 - rank).carried_by() == "tcp");
   CHECK(fake.counts().mistakes == 0);
 }
 

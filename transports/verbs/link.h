@@ -42,6 +42,7 @@ class VerbsLink final : public Link {
 
   int peer() const override { return state_.peer(); }
   LinkTraits traits() const override { return {.places = true}; }
+  std::string_view carried_by() const override { return is_over_tcp_ ? "tcp" : ""; }
   Result<Progress> connect(std::span<const std::byte> peer_address) override;
   std::string connect_report() const override;
   bool both_gave_up() const override { return both_gave_up_; }
