@@ -133,7 +133,7 @@ class VerbsLink final : public Link {
   Result<bool> is_clear();
   Result<bool> tell_news();
   void gather_news();
-  void take_news();
+  Status take_news();
   // As much as one poll() should; what is left ends the next sleep.
   Status take_side(bool* moved);
   uint64_t puts_completed_now() const;
