@@ -49,6 +49,9 @@ struct LinkTraits {
   friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
 };
 
+// The id of the memory that a Transport exports first: its Links' own messages lie there, so it is released after the
+// last of them, and who reads kArena of a peer may do so as long as the Link lives.
+inline constexpr uint32_t kArena = 1;
 // By this id a Link finds what the peer's land_in() is at that time, of any size.
 inline constexpr uint32_t kLanding = UINT32_MAX;
 
@@ -106,6 +109,8 @@ class Link {
 
   virtual int peer() const = 0;
   virtual LinkTraits traits() const = 0;
+  // The name of the transport that puts go over from now on, where the link has gone over to another one: "tcp"; or "".
+  virtual std::string_view carried_by() const { return {}; }
 
   // A step of joining the two ends: both ranks call it, with the other's Transport::address(), until it is kDone. A
   // checked pattern crosses both ways. kBlocked: sleep on what arm() adds. A step after which that is another thing
@@ -123,7 +128,8 @@ class Link {
   // never finds.
   virtual Status share(const LocalMemory& memory) = 0;
   // The peer's memory `id`; nullptr while it has not arrived, which on some transports only poll() changes, and again
-  // once the peer has released it. Owned by the Link; valid until this end has polled after the release.
+  // once the peer has released it. Owned by the Link; valid until this end has polled after the release, kArena and
+  // kLanding until the end: a peer that releases those breaks the link.
   virtual const RemoteMemory* find(uint32_t id) = 0;
 
   // From now on the peer's puts may land in that memory of this rank's, too; empty: in none. All that was to come into
@@ -206,6 +212,7 @@ class Transport {
   // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
   // caller keeps the memory alive until release(). The result is owned by the Transport.
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
+  // Not kArena while there are Links.
   virtual void release(const LocalMemory* memory) = 0;
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
   // them, in place of what was used longest ago and is not held.

@@ -106,7 +106,8 @@ TUTTI_API tutti_status_t tutti_plan_check_file(const char* path, int steps, char
 typedef struct tutti_plan_info {
   size_t struct_size;
   const char* algorithm;      /* "direct_two_shot", "ring", ...; "fused": one launch on a GPU */
-  const char* transport;      /* "shm", "tcp", "loopback", "shm+tcp"; "gpu" */
+  const char* transport;      /* "shm", "tcp", "verbs", "loopback", "shm+tcp"; "gpu". What carries data now: "tcp" of
+                               * ranks that have lost their last RDMA device */
   int32_t channels;
   uint64_t predicted_ns;      /* 0: not predicted */
   const char* candidates;     /* all algorithms that could run it: "direct_two_shot ring" */

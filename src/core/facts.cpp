@@ -20,8 +20,7 @@ Facts facts_from(const Json& json, std::string* inventory_text) {
   facts.gpu = json.at("gpu").get<std::string>();
   for (const Json& entry : json.at("transports")) {
     auto address = entry.at("address").get_binary();
-    TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size()),
-                             entry.at("arena").get<uint32_t>()};
+    TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size())};
     std::transform(address.begin(), address.end(), transport.address.begin(), [](uint8_t b) { return std::byte{b}; });
     facts.rank.verbs = facts.rank.verbs || transport.name == "verbs";
     facts.transports.push_back(std::move(transport));
@@ -70,8 +69,7 @@ std::vector<std::byte> encode(const Facts& facts) {
   for (const TransportFacts& transport : facts.transports) {
     auto* bytes = reinterpret_cast<const uint8_t*>(transport.address.data());
     json["transports"].push_back({{"name", transport.name},
-                                  {"address", Json::binary({bytes, bytes + transport.address.size()})},
-                                  {"arena", transport.arena_id}});
+                                  {"address", Json::binary({bytes, bytes + transport.address.size()})}});
   }
   auto cbor = Json::to_cbor(json);
   std::vector<std::byte> result(cbor.size());

@@ -19,7 +19,6 @@ namespace tutti {
 struct TransportFacts {
   std::string name;
   Blob address;
-  uint32_t arena_id = 0;   // the memory that holds its streams, as shared over this transport
   friend bool operator==(const TransportFacts&, const TransportFacts&) = default;
 };
 

@@ -99,6 +99,7 @@ Status Links::open_carrier(std::unique_ptr<Transport> transport, bool shares) {
   TUTTI_TRY(transport->listen());
   Carrier carrier{.shares = shares};
   carrier.arena = TUTTI_TRY(transport->export_memory(arena_.bytes(), arena_fd_.get()));
+  TUTTI_CHECK(carrier.arena->id == kArena);
   carrier.transport = std::move(transport);
   carriers_.push_back(std::move(carrier));
   return {};
@@ -116,7 +117,7 @@ Status Links::open_verbs(const TransportContext& context, const Config& config) 
 std::vector<TransportFacts> Links::facts() const {
   std::vector<TransportFacts> facts;
   for (const Carrier& carrier : carriers_) {
-    facts.push_back({std::string(carrier.transport->name()), carrier.transport->address(), carrier.arena->id});
+    facts.push_back({std::string(carrier.transport->name()), carrier.transport->address()});
   }
   return facts;
 }
@@ -129,6 +130,8 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
 
 std::string_view Links::transport_to(int rank) const {
   const End& end = ends_[rank];
+  std::string_view instead = end.link != nullptr ? end.link->carried_by() : "";
+  if (!instead.empty()) return instead;
   return end.carrier != nullptr ? end.carrier->transport->name() : name_of(topology_->link(rank_, rank).kind);
 }
 
@@ -208,7 +211,7 @@ Result<Progress> Links::connect_one(int rank) {
   }
   uint64_t ignored = 0;
   TUTTI_TRY(end.link->poll(&ignored));
-  const RemoteMemory* arena = end.link->find(end.peer->arena_id);
+  const RemoteMemory* arena = end.link->find(kArena);
   if (arena == nullptr) return fresh ? Progress::kMoved : Progress::kBlocked;
   if (arena->size_bytes < layout_.arena_bytes()) {
     return error(Code::kRemote,

@@ -52,7 +52,7 @@ class Links {
   tutti_comm_memory_t memory() const;
   // Whether a peer lives in this process, and so uses this rank's memory as it is.
   bool any_in_process() const;
-  // The transport to `rank`: "shm". Until it is connected, the one that it will be.
+  // The transport to `rank`, or what its link has gone over to: "shm". Until it is connected, the one that it will be.
   std::string_view transport_to(int rank) const;
 
   // Where `region` is for peers that can map it or put into it: shares it with all that are connected, for the call

@@ -10,7 +10,7 @@ Facts sample() {
   facts.rank.inventory.hostname = "node7";
   facts.rank.inventory.identity.boot_id = "b";
   facts.rank.pid = 42;
-  facts.transports = {{"shm", Blob{std::byte{1}, std::byte{255}}, 3}, {"tcp", {}, 4}};
+  facts.transports = {{"shm", Blob{std::byte{1}, std::byte{255}}}, {"tcp", {}}};
   facts.agreed = options_to_agree(Config{}, {});
   return facts;
 }

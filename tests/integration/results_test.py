@@ -6,11 +6,11 @@ ALGORITHMS = ("direct_one_shot", "direct_two_shot", "double_binary_tree", "recur
 
 
 class Checked(job.JobTest):
-    def check(self, ranks, largest_count, **variables):
+    def check(self, ranks, largest_count, program="all_reduce_check", **variables):
         largest_count = min(largest_count, 1001 if job.SANITIZED else largest_count)
         flags = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-        with self.subTest(ranks=ranks, **variables):
-            done = self.tutti("run", "-n", ranks, "--no-prefix", *flags, job.program("all_reduce_check"), largest_count)
+        with self.subTest(ranks=ranks, program=program, **variables):
+            done = self.tutti("run", "-n", ranks, "--no-prefix", *flags, job.program(program), largest_count)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertRegex(done.stdout, rf"^\d+ cases on {ranks} ranks: 0 wrong\n$")
 
@@ -26,6 +26,11 @@ class Results(Checked):
 
     def test_are_right_of_large_calls(self):
         self.check(2, 400003)
+
+    def test_are_right_with_counts_and_of_messages(self):
+        for transport in ("shm", "tcp"):
+            for ranks in (2, 4, 5):
+                self.check(ranks, 65537, "counts_check", TUTTI_TRANSPORT=transport)
 
     def test_are_right_in_tiny_slots_and_slices(self):
         for transport in ("shm", "tcp"):

@@ -16,6 +16,8 @@ import job
 CONFORMANCE = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "test_rdma_conformance"
 GUEST_RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest-run")
 COLLECTIVES = ("all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "gather", "scatter", "all_to_all")
+# On both ends of the first pair of devices; lost packets are sent again after 16 ms, or when the next one comes.
+LOSSY = "for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12\n"
 
 # Makes /tmp/rank, which runs a rank with one device, and with an identity of its own, so that it takes the others for
 # ranks of other hosts: `tutti run -n 4 -- unshare -m bash /tmp/rank ...`.
@@ -34,7 +36,7 @@ def why_no_guest():
     if checked.returncode == 0:
         return None
     if checked.returncode == 1:
-        return f"the guest's kernel is not built; {GUEST_RUN} --setup does it in some minutes"
+        return "the guest's kernel is not built; the test rdma_guest does it (tests/rdma/guest-run --setup)"
     return checked.stdout.strip()
 
 
@@ -45,25 +47,35 @@ class GuestTest(job.JobTest):
         if reason:
             raise unittest.SkipTest(reason)
 
-    def guest(self, script, seconds=120, **variables):
-        """Runs a bash script in the guest to its end."""
+    def guest(self, script, seconds=120, memory_mib=512, **variables):
+        """Runs a bash script in a guest to its end."""
         environment = {**self.environment, **{name: str(value) for name, value in variables.items()}}
         environment["PATH"] = f"{os.path.dirname(harness.TUTTI)}:{environment['PATH']}"
-        return subprocess.run([GUEST_RUN, "-t", str(seconds), "bash", "-c", "set -e\n" + script], capture_output=True,
-                              text=True, env=environment, stdin=subprocess.DEVNULL, timeout=seconds + 60, check=False)
+        return subprocess.run([GUEST_RUN, "-m", str(memory_mib), "-t", str(seconds), "bash", "-c", "set -e\n" + script],
+                              capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL,
+                              timeout=seconds + 60, check=False)
 
-    def bench(self, collectives, ranks, sizes, before=""):
+    def bench(self, collectives, ranks, flags, before="", **guest):
         """Every result of these collectives, all in one guest."""
         calls = "".join(f"echo == {collective}; tutti run -n {ranks} --no-prefix -- "
-                        f"tutti bench {collective} --transport verbs {sizes}\n" for collective in collectives)
+                        f"tutti bench {collective} --transport verbs {flags if collective != 'barrier' else ''}\n"
+                        for collective in collectives)
         # Most of it is starting ranks, in a guest that shares a busy machine.
-        done = self.guest(f"{before}\n{calls}", 600)
+        done = self.guest(f"{before}\n{calls}", **{"seconds": 600, **guest})
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         tables = done.stdout.split("== ")[1:]
         self.assertEqual([table.split("\n")[0] for table in tables], list(collectives))
         for table in tables:
             wrong = re.search(r"# Out of bounds values : (\d+) OK", table)
             self.assertTrue(wrong and wrong.group(1) == "0" and re.search(r"/verbs$", table, re.MULTILINE), table)
+        return tables
+
+    def check_counts(self, ranks, before=""):
+        """The calls with counts and messages."""
+        done = self.guest(f"{before}\ntutti run -n {ranks} --no-prefix -- {job.program('counts_check')} 65537", 600,
+                          TUTTI_TRANSPORT="verbs")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, rf"^\d\d+ cases on {ranks} ranks: 0 wrong\n$")
 
 
 class Conformance(GuestTest):
@@ -77,16 +89,60 @@ class Collectives(GuestTest):
     def test_are_right_at_all_sizes(self):
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
-                self.bench(COLLECTIVES, ranks, "-b 4 -e 256K -f 64 -n 1 -w 0")
+                self.bench([*COLLECTIVES, "barrier"], ranks, "-b 4 -e 256K -f 64 -n 1 -w 0")
+
+    def test_are_right_with_counts_and_so_are_messages(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                self.check_counts(ranks)
 
     def test_have_the_bits_of_a_plain_loop(self):
-        done = self.guest(f"tutti run -n 4 --no-prefix -- {job.program('all_reduce_check')} 257", 300,
-                          TUTTI_TRANSPORT="verbs")
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        self.assertRegex(done.stdout, r"cases on 4 ranks: 0 wrong\n$")
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                done = self.guest(f"tutti run -n {ranks} --no-prefix -- {job.program('all_reduce_check')} 257", 300,
+                                  TUTTI_TRANSPORT="verbs")
+                self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+                self.assertRegex(done.stdout, rf"cases on {ranks} ranks: 0 wrong\n$")
 
     def test_go_over_one_device_as_well(self):
         self.bench(["all_reduce"], 2, "-b 64K -e 64K -n 2 -w 1", "export TUTTI_IB_DEVICE=rxe1")
+
+
+    def test_go_over_all_devices_that_are_named(self):
+        # Each sends far more than what it takes to join and to say what has come.
+        packets = "cat /sys/class/infiniband/rxe{0..3}/ports/1/hw_counters/sent_pkts"
+        done = self.guest(f"""
+            bash /run/guest/add-pair 2
+            {packets}
+            tutti run -n 2 --no-prefix -- bash -c 'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec tutti \\
+              bench all_reduce --transport verbs -b 4M -e 4M -n 5 -w 0' >&2
+            {packets}""", 150)
+        self.assertEqual(done.returncode, 0, done)
+        counts = [int(word) for word in done.stdout.split()]
+        self.assertEqual(len(counts), 8, done)
+        for device, (before, after) in enumerate(zip(counts[:4], counts[4:])):
+            with self.subTest(device=f"rxe{device}"):
+                self.assertGreater(after - before, 1000, done)
+
+
+class Sizes(GuestTest):
+    """`tutti bench` as it is without flags: from 8 bytes to 128 MiB."""
+    MEMORY_MIB = 3072
+
+    def check(self, before=""):
+        with open("/proc/meminfo", encoding="ascii") as file:
+            available_kib, = re.findall(r"^MemAvailable: +(\d+) kB", file.read(), re.MULTILINE)
+        if int(available_kib) < (self.MEMORY_MIB + 512) * 1024:
+            self.skipTest(f"a guest of {self.MEMORY_MIB} MiB does not fit into this machine's free memory")
+        table, = self.bench(["all_reduce"], 4, "", before, seconds=1200, memory_mib=self.MEMORY_MIB)
+        self.assertRegex(table, r"(?m)^ +8 +2 .*/verbs$")
+        self.assertRegex(table, r"(?m)^ +134217728 +33554432 .*/verbs$")
+
+    def test_are_right(self):
+        self.check()
+
+    def test_are_right_with_loss(self):
+        self.check(LOSSY)
 
 
 class Doctor(GuestTest):
@@ -112,8 +168,10 @@ class Doctor(GuestTest):
 
 class Faults(GuestTest):
     def test_loss_costs_time_and_no_bit(self):
-        lossy = "for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12"
-        self.bench(["all_reduce", "all_to_all"], 2, "-b 4 -e 1M -f 16 -n 2 -w 1", lossy)
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                self.bench(["all_reduce", "all_to_all", "barrier"], ranks, "-b 4 -e 1M -f 16 -n 2 -w 1", LOSSY)
+                self.check_counts(ranks, LOSSY)
 
     def test_a_link_that_goes_down_ends_the_call_with_one_error(self):
         done = self.guest(f"""
@@ -126,6 +184,41 @@ class Faults(GuestTest):
         # Whether the device notices by itself or by the silence of the other end is its own affair.
         self.assertRegex(done.stderr, r"link down\? \(completion status 2,|\(completion status 12,", done)
         self.assertRegex(done.stderr, r"rxe[01] port 1, queue pair \d+ \(RoCE v2 over IPv4 ::ffff:10\.77\.[01]\.1\)")
+
+    def check_both_end(self, lose, **variables):
+        """Two ranks without a launcher, which would end one when the other one has failed, all-reduce until `lose` ends
+        that; what each says."""
+        done = self.guest(f"""
+            head -c 32 /dev/urandom > /tmp/secret; chmod 600 /tmp/secret
+            export TUTTI_TRANSPORT=verbs TUTTI_SIZE=2 TUTTI_ADDRESS=127.0.0.1:23456 TUTTI_SECRET_FILE=/tmp/secret
+            for rank in 0 1; do
+              TUTTI_RANK=$rank TUTTI_IB_DEVICE=rxe$rank timeout 60 {job.program('loop_until_error')} 1000000 \\
+                > /tmp/out$rank 2> /tmp/err$rank & pid[rank]=$!
+            done
+            until grep -qs running /tmp/out0 && grep -qs running /tmp/out1; do sleep 0.1; done
+            sleep 0.5
+            {lose}
+            for rank in 0 1; do
+              wait ${{pid[rank]}} && status=0 || status=$?
+              echo "== status $status"; cat /tmp/err$rank
+            done""", 150, **variables)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        ends = done.stdout.split("== ")[1:]
+        self.assertEqual(len(ends), 2, done)
+        for end in ends:
+            self.assertRegex(end, r"^status 3\n.+\n$", done)  # one sentence
+        return ends
+
+    def test_a_link_that_goes_down_in_a_call_is_told_on_both_ranks(self):
+        ends = self.check_both_end("ip link set rdv0 down", TUTTI_IB_TIMEOUT=12, TUTTI_IB_RETRIES=3,
+                                   TUTTI_TIMEOUT_MS=30_000)
+        self.assertRegex("".join(ends), r"\(completion status \d+, vendor code \d+\); from rxe[01] port 1")
+
+    def test_where_nothing_crosses_any_more_a_call_ends_on_both_ranks_when_its_time_is_over(self):
+        # By itself the device would try for minutes.
+        ends = self.check_both_end("tc qdisc add dev rdv0 root netem loss 100%", TUTTI_IB_TIMEOUT=22,
+                                   TUTTI_IB_RETRIES=7, TUTTI_TIMEOUT_MS=3000)
+        self.assertRegex("".join(ends), r"did not finish within 3000 ms: rank \d waits for rank \d")
 
     def test_where_one_of_two_devices_fails_under_way_the_job_goes_on_and_no_bit_is_wrong(self):
         check = job.program("all_reduce_check")
@@ -189,6 +282,21 @@ class Faults(GuestTest):
                 told = re.findall(r"warning: rank \d is reached over tcp from now on, since no queue pair is left: "
                                   r".*from rxe[01] port 1", done.stderr)
                 self.assertGreaterEqual(len(told), 2, done)
+
+    def test_the_bench_says_what_carried_its_data(self):
+        done = self.guest(f"""
+            {APART}
+            export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2
+            tutti run -n 2 --no-prefix -- unshare -m bash /tmp/rank stdbuf -oL tutti bench all_reduce \\
+              -b 64K -e 1M -i 1K -n 1 -w 0 --placement in > /tmp/out & job=$!
+            until [ "$(grep -c /verbs /tmp/out)" -ge 3 ]; do kill -0 $job; sleep 0.1; done
+            ip link set rdv0 down
+            wait $job || echo "status $?"; cat /tmp/out""", 300)
+        self.assertEqual(done.returncode, 0, done)
+        carried = re.findall(r"(?m)^ +\d+ .*/(\w+)$", done.stdout)
+        self.assertEqual(sorted(set(carried)), ["tcp", "verbs"], done)
+        self.assertEqual(carried, sorted(carried, reverse=True), done)  # it stays so
+        self.assertIn("# Out of bounds values : 0 OK", done.stdout)
 
     def test_a_device_that_is_deleted_under_way_is_left_for_tcp(self):
         # The kernel waits with it until nobody has the device open, but takes the interface down first.

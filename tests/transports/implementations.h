@@ -17,4 +17,12 @@ using Implementations = std::tuple<Loopback, Shm, Tcp, Hostile>;
 #if !defined(TUTTI_TEST_ONLY_VERBS)
 using BetweenProcesses = std::tuple<Shm, Tcp>;
 #endif
+// Those where the receiver stores what comes.
+#if defined(TUTTI_TEST_ONLY_VERBS)
+using Networks = std::tuple<Verbs>;
+#elif defined(TUTTI_TEST_VERBS_LIBRARY)
+using Networks = std::tuple<Tcp, Verbs>;
+#else
+using Networks = std::tuple<Tcp>;
+#endif
 }

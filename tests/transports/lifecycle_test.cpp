@@ -81,6 +81,60 @@ TEMPLATE_LIST_TEST_CASE("released memory is forgotten by the peer", "", Implemen
   CHECK(job.node(0).add_window(4096).exported->id != id);
 }
 
+// Whoever has found it goes on using it: here the peer does what no rank does.
+TEMPLATE_LIST_TEST_CASE("a peer that releases what its links live in breaks the link, and its memory stays known", "",
+                        Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  const RemoteMemory* arena = job.link(1, 0).find(kArena);
+  REQUIRE(arena != nullptr);
+  job.node(0).transport->release(job.window(0).exported);
+  Status broken = await_until([] { return false; }, {&job.link(0, 1), &job.link(1, 0)});
+  CHECK(broken.code() == Code::kRemote);
+  CHECK(mentions(broken, "the peer released memory 1, which stays as long as the link"));
+  CHECK(job.link(1, 0).find(kArena) == arena);
+  CHECK(arena->size_bytes == 4096);
+}
+
+TEMPLATE_LIST_TEST_CASE("what a peer sends into memory that was released is not stored", "", Networks) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  const Window& window = job.node(1).add_window(4096);
+  check_ok(job.link(1, 0).share(*window.exported));
+  const RemoteMemory* remote = nullptr;
+  check_ok(await_until([&] { return (remote = job.link(0, 1).find(window.exported->id)) != nullptr; },
+                       {&job.link(0, 1), &job.link(1, 0)}));
+  auto payload = pattern(64, 1);
+  check_ok(put(job.link(0, 1), {remote, 64}, payload, job.slice(0, 1, 0), Line{{1}}));
+  job.node(1).transport->release(window.exported);
+  // Asleep too it looks at what has come.
+  WaitSet waits;
+  job.link(1, 0).arm(waits);
+  job.link(1, 0).disarm();
+  Status refused = await_until([] { return false; }, {&job.link(1, 0)});
+  CHECK(mentions(refused, "may not write"));
+  CHECK(std::all_of(window.at(0), window.at(4096), [](std::byte byte) { return byte == std::byte{0}; }));
+}
+
+// Else the rest of it would come into whatever is there by then.
+TEST_CASE("memory that is released while a payload comes into it over tcp breaks the link") {
+  constexpr size_t kPayload = 32 << 20;  // far more than two sockets hold
+  Job job(Tcp::make(), 2, 4096);
+  check_ok(job.status());
+  const Window& window = job.node(1).add_window(kPayload);
+  check_ok(job.link(1, 0).share(*window.exported));
+  const RemoteMemory* remote = nullptr;
+  check_ok(await_until([&] { return (remote = job.link(0, 1).find(window.exported->id)) != nullptr; },
+                       {&job.link(0, 1), &job.link(1, 0)}));
+  std::vector<std::byte> payload(kPayload, std::byte{7});
+  check_ok(put(job.link(0, 1), {remote, 0}, payload, job.slice(0, 1, 0), Line{{1}}));
+  check_ok(await_until([&] { return *window.at(0) == std::byte{7}; }, {&job.link(1, 0)}));
+  job.node(1).transport->release(window.exported);
+  uint64_t completed = 0;
+  Status broken = job.link(1, 0).poll(&completed);
+  CHECK(mentions(broken, "the peer's payload is on its way into memory 2, which is released"));
+}
+
 TEMPLATE_LIST_TEST_CASE("a rank that goes to sleep misses no wake-up", "", Implementations) {
   constexpr uint64_t kTurns = 4000;
   Job job(TestType::make(), 2, 4096);

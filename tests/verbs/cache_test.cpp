@@ -125,6 +125,32 @@ TEST_CASE("where the system locks no more, what was used longest ago makes room"
   check_used_well(before);
 }
 
+// What its device refuses is no matter of room.
+TEST_CASE("where a device fails, what is shared goes over the other one, and nothing makes room for it") {
+  Fake fake;
+  Job job(verbs_with({.device = "fake0,fake0,fake1,fake1"}), 2, kWindow);
+  check_ok(job.status());
+  const LocalMemory* before = job.node(1).add_window(kWindow).exported;
+  check_ok(job.link(1, 0).share(*before));
+  std::vector<Link*> links = {&job.link(0, 1), &job.link(1, 0)};
+  check_ok(await_until([&] { return job.link(0, 1).find(before->id) != nullptr; }, links));
+  fake.verbs->set_faults({.gone_device = "fake0"});
+  check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{1}}));
+  check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, links));
+  const LocalMemory* after = job.node(1).add_window(kWindow).exported;
+  check_ok(job.link(1, 0).share(*after));
+  check_ok(await_until([&] { return job.link(0, 1).find(after->id) != nullptr; }, links));
+  for (const LocalMemory* each : {before, after}) {
+    const RemoteMemory* found = job.link(0, 1).find(each->id);
+    REQUIRE(found != nullptr);
+    auto content = pattern(30'000, each->id);
+    check_ok(put(job.link(0, 1), {found, 64}, content, job.slice(0, 1, 64), Line{{each->id}}));
+    check_ok(await_until([&] { return counter_of(job.window(1).line(64)) == each->id; }, links));
+    CHECK(std::equal(content.begin(), content.end(), each->bytes.begin() + 64));
+  }
+  CHECK(fake.counts().mistakes == 0);
+}
+
 TEST_CASE("memory that is given up while it is on its way stays registered until it has left") {
   Fake fake;
   Job job(verbs_over_one_lane({.regions = 2}), 2, kWindow);

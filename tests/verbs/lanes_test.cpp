@@ -261,10 +261,12 @@ TEST_CASE("lanes that are lost together, or one after the other, or are just gon
   check_ok(job.status());
   Flow there(job, 0, 1), back(job, 1, 2);
   CHECK(run(job, there, back, 10) == "");
+  CHECK(job.link(0, 1).carried_by() == "");
   fake.verbs->set_faults(first);
   CHECK(run(job, there, back, 15) == "");
   fake.verbs->set_faults(then);
   CHECK(run(job, there, back, 40) == "");
+  for (int rank : {0, 1}) CHECK(job.link(rank, 1 - rank).carried_by() == "tcp");
   CHECK(fake.counts().mistakes == 0);
 }
 
@@ -309,6 +311,27 @@ TEST_CASE("over tcp too the end of a peer is told") {
   CHECK(run(job, there, back, 5) == "");
   job.link(1, 0).abort();
   CHECK(mentions(await_until([] { return false; }, {&job.link(0, 1)}), "the peer has died, aborted or closed"));
+}
+
+TEST_CASE("memory that is released while a payload comes into it beside the queue pairs breaks the link") {
+  constexpr size_t kPayload = 32 << 20;  // far more than two sockets hold
+  Fake fake;
+  Job job(verbs_over_one_lane({.goes_over_tcp = true}), 2, 4096);
+  check_ok(job.status());
+  std::vector<Link*> links = {&job.link(0, 1), &job.link(1, 0)};
+  const Window& window = job.node(1).add_window(kPayload);
+  check_ok(job.link(1, 0).share(*window.exported));
+  const RemoteMemory* remote = nullptr;
+  check_ok(await_until([&] { return (remote = job.link(0, 1).find(window.exported->id)) != nullptr; }, links));
+  fake.verbs->set_faults({.cut = true});
+  check_ok(signal(job.link(0, 1), job.slice(0, 1, 0), Line{{1}}));
+  check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, links));
+  std::vector<std::byte> payload(kPayload, std::byte{7});
+  check_ok(put(job.link(0, 1), {remote, 0}, payload, job.slice(0, 1, 64), Line{{1}}));
+  check_ok(await_until([&] { return *window.at(0) == std::byte{7}; }, {&job.link(1, 0)}));
+  job.node(1).transport->release(window.exported);
+  Status broken = await_until([] { return false; }, {&job.link(1, 0)});
+  CHECK(mentions(broken, "the peer's payload is on its way into memory 2, which is released"));
 }
 
 TEST_CASE("a lost lane that no link can have is refused") {

@@ -229,6 +229,32 @@ TEST_CASE("a rank that has aborted is written to no more") {
                     [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
+// A payload, whose message asks for its completion, 125 messages of which each sixteenth does, and one that returns
+// credits: the last 14 do not.
+TEST_CASE("a link that ends with its queue full waits until all has arrived") {
+  Fake fake;
+  Job job(verbs_over_one_lane(), 2, 64 * 64);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  uint64_t completed = 0, sent = 0;
+  fake.verbs->set_faults({.lag = 1'000'000});
+  auto payload = pattern(1000, 1);
+  check_ok(put(link, job.slice(0, 1, 1024), payload, job.slice(0, 1, 0), Line{{++sent}}));
+  while (link.signal(job.slice(0, 1, 0), Line{{sent + 1}}).value() == PutResult::kDone) ++sent;
+  fake.verbs->set_faults({});
+  uint64_t before = fake.counts().requests;
+  for (uint64_t turn = 1; turn <= 64; ++turn) {
+    check_ok(signal(job.link(1, 0), job.slice(1, 0, 0), Line{{turn}}));
+    check_ok(link.poll(&completed));
+  }
+  REQUIRE(fake.counts().requests == before + 64 + 1);
+  fake.verbs->end_lag();
+  job.node(0).links[1].reset();
+  CHECK(fake.counts().requests == before + 64 + 2);  // the one that asks
+  check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == sent; }, {&job.link(1, 0)}));
+  check_used_well(fake);
+}
+
 TEST_CASE("a device that takes nothing inline works as well") {
   Fake fake;
   fake.verbs->set_faults({.most_inline_bytes = GENERATE(0u, 60u)});

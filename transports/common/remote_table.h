@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/fd.h"
+#include "base/status.h"
 #include "transports/transport.h"
 
 namespace tutti {
@@ -17,8 +18,13 @@ class RemoteTable {
     return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(mapping)})
         .second;
   }
-  void remove(uint32_t id) { memories_.erase(id); }
-  // Stays valid until remove(id); nullptr if unknown.
+  // The peer has released it. Errors: it cannot have.
+  Status remove(uint32_t id) {
+    if (id != kArena && id != kLanding && memories_.erase(id) > 0) return {};
+    return error(Code::kRemote, "the peer released memory {}, which {}", id,
+                 memories_.contains(id) ? "stays as long as the link" : "it had not shared");
+  }
+  // Stays valid until remove(id) succeeds; nullptr if unknown.
   const RemoteMemory* find(uint32_t id) const {
     auto found = memories_.find(id);
     return found == memories_.end() ? nullptr : &found->second.memory;

@@ -41,6 +41,7 @@ class FaultLink final : public Link {
 
   int peer() const override { return inner_->peer(); }
   LinkTraits traits() const override { return inner_->traits(); }
+  std::string_view carried_by() const override { return inner_->carried_by(); }
   Result<Progress> connect(std::span<const std::byte> peer_address) override { return inner_->connect(peer_address); }
   std::string connect_report() const override { return inner_->connect_report(); }
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }

@@ -129,7 +129,8 @@ void LoopbackLink::read_notes() {
   std::lock_guard lock(mine_->mutex);
   for (const LoopbackEnd::Note& note : mine_->notes) {
     if (note.released) {
-      remote_.remove(note.id);
+      Status removed = remote_.remove(note.id);
+      if (!removed.ok()) (void)state_.fail(removed.code(), removed.message());
     } else {
       remote_.add(note.id, note.bytes.size(), note.bytes.data());
     }
@@ -157,6 +158,7 @@ Status LoopbackLink::poll(uint64_t* puts_completed) {
   TUTTI_TRY(state_.check());
   *puts_completed = writer_.puts();
   if (mine_->has_notes.load(std::memory_order_acquire)) read_notes();
+  TUTTI_TRY(state_.check());
   if (size_t removals = shared_.exports.removals(); removals != removals_seen_) {
     for (uint32_t id : shared_.exports.removed_since(removals_seen_)) {
       if (std::erase(sent_, id) > 0) send({.id = id, .bytes = {}, .released = true});

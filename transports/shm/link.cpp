@@ -137,7 +137,7 @@ Status ShmLink::apply(const ShmNote& note, const ShmMessage& message) {
       if (remote_.add(note.id, note.size_bytes, mapped, std::move(mapping))) return {};
       return error(Code::kRemote, "the peer shared memory {} twice", note.id);
     }
-    case ShmNote::Kind::kRelease: remote_.remove(note.id); return {};
+    case ShmNote::Kind::kRelease: return remote_.remove(note.id);
     case ShmNote::Kind::kLeave: return error(Code::kRemote, "the peer has closed its end");
     case ShmNote::Kind::kAbort: return error(Code::kRemote, "the peer has aborted");
     case ShmNote::Kind::kMet: break;

@@ -162,7 +162,7 @@ Status TcpLink::control(const Frame& frame) {
     case Frame::Kind::kShare:
       if (remote_.add(frame.memory, frame.size_bytes, nullptr)) return {};
       return error(Code::kRemote, "the peer shared memory {} twice", frame.memory);
-    case Frame::Kind::kRelease: remote_.remove(frame.memory); return {};
+    case Frame::Kind::kRelease: return remote_.remove(frame.memory);
     case Frame::Kind::kLeave: return {};  // the end of the stream follows
     case Frame::Kind::kPut: break;
   }
@@ -175,7 +175,12 @@ Status TcpLink::send_releases() {
   auto released = shared_.exports.removed_since(removals_seen_);
   removals_seen_ += released.size();
   for (uint32_t id : released) {
-    if (exposed_.erase(id) == 0) continue;
+    auto exposed = exposed_.find(id);
+    if (exposed == exposed_.end()) continue;
+    if (reader_.is_writing(exposed->second)) {
+      return error(Code::kRemote, "the peer's payload is on its way into memory {}, which is released", id);
+    }
+    exposed_.erase(exposed);
     TUTTI_TRY(sender_.control({.kind = Frame::Kind::kRelease, .memory = id, .line = {}}));
   }
   return {};

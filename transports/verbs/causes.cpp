@@ -24,7 +24,15 @@ std::string_view cause_of(ibv_wc_status status) {
     case IBV_WC_FATAL_ERR: return "the device has failed; the kernel's log may say why";
     case IBV_WC_BAD_RESP_ERR: return "the peer's device answered what was not asked for";
     case IBV_WC_GENERAL_ERR: return "the device or its driver has failed; the kernel's log may say why";
-    default: return "an error that has no name here";
+    case IBV_WC_REM_INV_RD_REQ_ERR: return "the peer's device did not understand a read, which tutti never asks for";
+    case IBV_WC_MW_BIND_ERR: return "an error of memory windows, which tutti does not use";
+    case IBV_WC_LOC_EEC_OP_ERR:
+    case IBV_WC_LOC_RDD_VIOL_ERR:
+    case IBV_WC_INV_EECN_ERR:
+    case IBV_WC_INV_EEC_STATE_ERR: return "an error of reliable datagrams, which tutti does not use";
+    case IBV_WC_TM_ERR:
+    case IBV_WC_TM_RNDV_INCOMPLETE: return "an error of tag matching, which tutti does not use";
+    default: return "an error that is newer than this version of tutti; the device's documentation names it";
   }
 }
 

@@ -88,10 +88,7 @@ std::vector<PortFacts> ports_of(const VerbsLibrary& library, ibv_device* device,
   return ports;
 }
 
-std::string registration_hint(int problem) {
-  if (problem != ENOMEM && problem != EAGAIN) return {};
-  return "; is the limit of locked memory (ulimit -l) too low?";
-}
+bool is_of_a_limit(int problem) { return problem == ENOMEM || problem == EAGAIN || problem == ENOSPC; }
 
 // Where the kernel has none, the library would find none either; loading it and what it loads takes time and memory.
 bool may_have_devices(const VerbsOptions& options) {
@@ -144,7 +141,8 @@ VerbsDevice::~VerbsDevice() {
   if (context_ != nullptr) library_.close_device(context_);
 }
 
-Result<Registration> Registration::create(const VerbsDevice& device, std::span<std::byte> memory, By by) {
+Result<Registration> Registration::create(const VerbsDevice& device, std::span<std::byte> memory, By by,
+                                          bool* is_full) {
   // What a device writes is looked at only after a completion, so the memory controller may order it as it likes;
   // libibverbs leaves that flag out where the kernel does not know it.
   unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
@@ -153,10 +151,13 @@ Result<Registration> Registration::create(const VerbsDevice& device, std::span<s
   Registration result;
   result.device_ = &device;
   result.region_ = device.library().reg_mr(device.domain(), memory.data(), memory.size(), address, access);
-  if (result.region_ != nullptr) return result;
   int problem = errno;
+  bool is_limit = result.region_ == nullptr && is_of_a_limit(problem);
+  if (is_full != nullptr) *is_full = is_limit;
+  if (result.region_ != nullptr) return result;
+  std::string_view hint = is_limit ? "; is the limit of locked memory (ulimit -l) too low?" : "";
   return system_error(problem, fmt::format("cannot register {} bytes of memory with {}{}", memory.size(),
-                                           device.port().device, registration_hint(problem)));
+                                           device.port().device, hint));
 }
 
 Registration& Registration::operator=(Registration&& other) noexcept {

@@ -41,7 +41,9 @@ class VerbsDevice {
 class Registration {
  public:
   enum class By : uint8_t { kDevice, kPeers };
-  static Result<Registration> create(const VerbsDevice& device, std::span<std::byte> memory, By by);
+  // `is_full`: whether the error is that no more can be registered until something is given up.
+  static Result<Registration> create(const VerbsDevice& device, std::span<std::byte> memory, By by,
+                                     bool* is_full = nullptr);
   Registration() = default;
   Registration(Registration&& other) noexcept { *this = std::move(other); }
   Registration& operator=(Registration&& other) noexcept;

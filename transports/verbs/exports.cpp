@@ -10,8 +10,6 @@
 namespace tutti {
 namespace {
 
-constexpr uint32_t kFirst = 1;  // ids count from 1
-
 bool may_lock_any() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
@@ -47,8 +45,12 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
     if (exported.registrations == nullptr) continue;
-    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
-    if (!made.ok() && id == kFirst) {
+    bool is_full = false;
+    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
+    while (!made.ok() && is_full && id == kArena && drop_oldest()) {
+      made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
+    }
+    if (!made.ok() && id == kArena) {
       devices_[rail] = nullptr;
       return std::move(made).status();
     }
@@ -58,7 +60,7 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
     exported.registrations = std::make_shared<const Registrations>(std::move(more));
     changed(exported);
   }
-  auto first = exported_.find(kFirst);
+  auto first = exported_.find(kArena);
   Status used = first == exported_.end() ? Status() : use_now(first->second);
   if (!used.ok()) {
     devices_[rail] = nullptr;
@@ -86,7 +88,7 @@ void VerbsExports::let_go(uint32_t id) {
 Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
   if (exported.registrations != nullptr || devices_.empty()) return {};
-  bool is_first = exported.memory.id == kFirst;
+  bool is_first = exported.memory.id == kArena;
   while (!is_first && !fits(exported) && drop_oldest()) {
   }
   if (!is_first && !fits(exported)) {
@@ -94,13 +96,13 @@ Status VerbsExports::use_now(Exported& exported) {
                  exported.memory.bytes.size());
   }
   if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
-  auto made = register_everywhere(exported.memory);
-  while (!made.ok() && drop_oldest()) made = register_everywhere(exported.memory);
-  if (!made.ok()) {
+  Made made = register_everywhere(exported.memory);
+  while (made.is_full && drop_oldest()) made = register_everywhere(exported.memory);
+  if (made.registrations == nullptr) {
     exported.refused = drops_;
-    return std::move(made).status();
+    return std::move(made.why);
   }
-  exported.registrations = std::move(*made);
+  exported.registrations = std::move(made.registrations);
   by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
@@ -110,15 +112,23 @@ Status VerbsExports::use_now(Exported& exported) {
   return {};
 }
 
-Result<std::shared_ptr<const VerbsExports::Registrations>> VerbsExports::register_everywhere(
-    const LocalMemory& memory) const {
+// A device that fails does not keep the others from it, and other memory that gave way would be no help.
+VerbsExports::Made VerbsExports::register_everywhere(const LocalMemory& memory) const {
   Registrations made(devices_.size());
+  Status why;
+  bool any = false;
   for (size_t rail = 0; rail < devices_.size(); ++rail) {
     if (devices_[rail] == nullptr) continue;
-    made[rail] = std::make_shared<const Registration>(
-        TUTTI_TRY(Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers)));
+    bool is_full = false;
+    auto one = Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers, &is_full);
+    if (!one.ok()) why = one.status();
+    if (is_full) return {.registrations = nullptr, .why = std::move(why), .is_full = true};
+    if (!one.ok()) continue;
+    made[rail] = std::make_shared<const Registration>(std::move(*one));
+    any = true;
   }
-  return std::make_shared<const Registrations>(std::move(made));
+  if (!any) return {.registrations = nullptr, .why = std::move(why)};
+  return {.registrations = std::make_shared<const Registrations>(std::move(made)), .why = {}};
 }
 
 bool VerbsExports::fits(const Exported& exported) const {
@@ -131,7 +141,7 @@ bool VerbsExports::drop_oldest() {
   auto oldest = exported_.end();
   for (auto each = exported_.begin(); each != exported_.end(); ++each) {
     const Exported& other = each->second;
-    bool stays = each->first == kFirst || other.holders > 0;
+    bool stays = each->first == kArena || other.holders > 0;
     if (stays || other.registrations == nullptr) continue;
     if (oldest == exported_.end() || other.used < oldest->second.used) oldest = each;
   }
@@ -144,7 +154,7 @@ void VerbsExports::drop(Exported& exported) {
   by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
   exported.registrations.reset();  // puts that are under way keep it until they have left
   ++drops_;
-  if (exported.memory.id != kFirst) {
+  if (exported.memory.id != kArena) {
     --regions_;
     bytes_ -= exported.memory.bytes.size();
   }

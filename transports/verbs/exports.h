@@ -70,7 +70,12 @@ class VerbsExports {
   static Change state_of(const Exported& exported);
   // With mutex_.
   Status use_now(Exported& exported);
-  Result<std::shared_ptr<const Registrations>> register_everywhere(const LocalMemory& memory) const;
+  struct Made {
+    std::shared_ptr<const Registrations> registrations;  // by those devices that work; null: by none
+    Status why;              // not by all
+    bool is_full = false;    // a device takes no more until something is given up
+  };
+  Made register_everywhere(const LocalMemory& memory) const;
   bool fits(const Exported& exported) const;
   bool drop_oldest();
   void drop(Exported& exported);

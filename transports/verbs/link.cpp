@@ -26,8 +26,8 @@ void VerbsLink::finish() {
   auto ignore = [](const MessageHead&, std::span<const std::byte>) { return Status(); };
   for (VerbsLane* lane : lanes_) {
     if (!lane->is_in_use()) continue;
-    lane->sender().ask_for_all();
     while (!lane->sender().all_completed() && !lane->broken() && !deadline.passed()) {
+      lane->sender().ask_for_all();  // which needs room for a request
       auto taken = lane->take_completions(ignore);
       if (!taken.ok()) return;
       if (!*taken) std::this_thread::yield();
@@ -73,6 +73,7 @@ std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& chang
   if (change.registrations == nullptr) return std::nullopt;
   SharedRange range{.address = reinterpret_cast<uint64_t>(change.bytes.data())};
   for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (!lanes_[i]->is_in_use()) continue;
     size_t rail = lanes_[i]->rail();
     const VerbsExports::Registrations& made = *change.registrations;
     if (rail >= made.size() || made[rail] == nullptr) return std::nullopt;
@@ -195,7 +196,9 @@ Status VerbsLink::look_for_the_end(bool moved) {
 }
 
 Status VerbsLink::take_side(bool* moved) {
+  gather_news();  // as in take_completions()
   for (int i = 0; i < kMostSideMessages; ++i) {
+    TUTTI_TRY(Status(ended_));
     if (!arriving_) {
       auto message = TUTTI_TRY(side_->receive());
       if (!message) return {};
@@ -208,7 +211,7 @@ Status VerbsLink::take_side(bool* moved) {
     *moved = true;
     TUTTI_TRY(receiver_.take(arriving_->head, std::as_bytes(std::span(arriving_->line.words))));
     arriving_.reset();
-    take_news();
+    TUTTI_TRY(take_news());
   }
   return {};
 }
@@ -230,6 +233,9 @@ void VerbsLink::gather_news() {
   if (version == version_seen_) return;
   for (const VerbsExports::Change& change : shared_.exports.changes_since(version_seen_)) {
     bool is_known = change.is_gone ? receiver_.hide(change.id) : receiver_.exposes(change.id);
+    if (change.is_gone && arriving_ && arriving_->head.payload_memory == change.id) {
+      ended_ = error(Code::kRemote, "the peer's payload is on its way into memory {}, which is released", change.id);
+    }
     if (is_known) news_.push_back(change);
   }
   version_seen_ = version;
@@ -251,17 +257,25 @@ Result<bool> VerbsLink::tell_news() {
   return true;
 }
 
-void VerbsLink::take_news() {
+// Memory moves when it is registered anew, and may be told of as gone by who has never told where it is.
+Status VerbsLink::take_news() {
   while (auto news = receiver_.next_news()) {
+    bool stays = remote_.contains(news->memory) && news->memory == kArena;
     if (news->kind == MessageHead::Kind::kRelease) {
+      if (stays) return error(Code::kRemote, "the peer released memory {}, which stays as long as the link", kArena);
       remote_.erase(news->memory);
-    } else {
-      Remote& remote = remote_[news->memory];
-      remote.id = news->memory;
-      remote.size_bytes = news->line.words[0];
-      remote.range = range_in(news->line);
+      continue;
     }
+    auto [known, is_new] = remote_.try_emplace(news->memory);
+    Remote& remote = known->second;
+    remote.id = news->memory;
+    if (is_new) remote.size_bytes = news->line.words[0];
+    if (remote.size_bytes != news->line.words[0]) {
+      return error(Code::kRemote, "the peer shared memory {} with another size than before", news->memory);
+    }
+    remote.range = range_in(news->line);
   }
+  return {};
 }
 
 void VerbsLink::arm(WaitSet& waits) {

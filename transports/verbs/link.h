@@ -42,6 +42,7 @@ class VerbsLink final : public Link {
 
   int peer() const override { return state_.peer(); }
   LinkTraits traits() const override { return {.places = true}; }
+  std::string_view carried_by() const override { return is_over_tcp_ ? "tcp" : ""; }
   Result<Progress> connect(std::span<const std::byte> peer_address) override;
   std::string connect_report() const override;
   bool both_gave_up() const override { return both_gave_up_; }
@@ -124,7 +125,7 @@ class VerbsLink final : public Link {
 
   RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
   std::shared_ptr<const Registration> registration_of(const VerbsLane& lane, std::span<const std::byte> from);
-  // What peers are told of memory; none where not all lanes reach it.
+  // What peers are told of memory; none where not all lanes in use reach it.
   std::optional<SharedRange> range_of(const VerbsExports::Change& change) const;
   Result<PutResult> taken(Result<PutResult> result);
   // Whether what must go before anything else has gone: what failed lanes owe, and what has become of this rank's
@@ -132,7 +133,7 @@ class VerbsLink final : public Link {
   Result<bool> is_clear();
   Result<bool> tell_news();
   void gather_news();
-  void take_news();
+  Status take_news();
   // As much as one poll() should; what is left ends the next sleep.
   Status take_side(bool* moved);
   uint64_t puts_completed_now() const;

@@ -39,6 +39,7 @@ std::byte* VerbsLink::stage(size_t size_bytes) {
 }
 
 Result<bool> VerbsLink::take_completions() {
+  gather_news();  // messages may not name what is this rank's no more
   bool any = false;
   Status status;
   visit_live([&](VerbsLane& lane) {
@@ -57,7 +58,7 @@ Result<bool> VerbsLink::take_completions() {
     any = any || (taken.ok() && *taken);
   });
   TUTTI_TRY(std::move(status));
-  take_news();
+  TUTTI_TRY(take_news());
   for (VerbsLane* lane : lanes_) {
     if (!lane->is_in_use() || !lane->broken()) continue;
     lose(*lane);

@@ -1,28 +1,37 @@
 #include "transports/verbs/receiver.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "transports/common/mapped.h"
 
 namespace tutti {
+namespace {
+
+Status twice(const MessageHead& head) { return error(Code::kRemote, "the peer sent message {} twice", head.number); }
+
+}  // namespace
 
 Status VerbsReceiver::take(const MessageHead& head, std::span<const std::byte> rest) {
-  if (head.number <= applied_) return error(Code::kRemote, "the peer sent message {} twice", head.number);
-  if (head.number > applied_ + 1) {
-    early_.push_back({head, {rest.begin(), rest.end()}});
-    return {};
+  if (!has_number(head.kind)) {
+    return error(Code::kRemote, "the peer sent a message of kind {}, which nobody knows here; run one version of tutti",
+                 static_cast<int>(head.kind));
   }
+  if (head.number > applied_ + 1) return keep(head, rest);
+  if (head.number <= applied_) return twice(head);
   TUTTI_TRY(apply(head, rest));
-  while (!early_.empty()) {
-    auto next = std::find_if(early_.begin(), early_.end(),
-                             [this](const Early& each) { return each.head.number == applied_ + 1; });
-    if (next == early_.end()) return {};
-    TUTTI_TRY(apply(next->head, next->rest));
-    std::swap(*next, early_.back());
-    early_.pop_back();
+  for (auto next = early_.begin(); next != early_.end() && next->first == applied_ + 1; next = early_.erase(next)) {
+    TUTTI_TRY(apply(next->second.head, next->second.rest));
   }
   return {};
+}
+
+Status VerbsReceiver::keep(const MessageHead& head, std::span<const std::byte> rest) {
+  if (early_.size() == kMostEarly) {
+    return error(Code::kRemote, "the peer sent {} messages, of which the first, {}, has not come", kMostEarly,
+                 applied_ + 1);
+  }
+  bool is_new = early_.try_emplace(head.number, Early{head, {rest.begin(), rest.end()}}).second;
+  return is_new ? Status() : twice(head);
 }
 
 Status VerbsReceiver::apply(const MessageHead& head, std::span<const std::byte> rest) {

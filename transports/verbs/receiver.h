@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -22,8 +23,9 @@ class VerbsReceiver {
   bool exposes(uint32_t id) const { return exposed_.contains(id); }
 
   // A message with a number has come; `rest` is what follows its head. It takes effect when all before it have, and
-  // those behind it that were held back for it: payloads and then lines are stored. One that comes early is copied; how
-  // many do is bounded by what the executor has under way.
+  // those behind it that were held back for it: payloads and then lines are stored. One that comes early is copied.
+  // Errors: it is of no kind that has a number, one with its number has come, or more are early than any rank has under
+  // way.
   Status take(const MessageHead& head, std::span<const std::byte> rest);
   // Where so many bytes of the message's payload go; they land there before the message takes effect. Errors: the peer
   // may not write there.
@@ -37,17 +39,21 @@ class VerbsReceiver {
   std::optional<News> next_news();
 
  private:
+  // A rank has the rings of its streams under way, and what it shares; some hundred messages.
+  static constexpr size_t kMostEarly = 16 * 1024;
+
   struct Early {
     MessageHead head;
     std::vector<std::byte> rest;
   };
+  Status keep(const MessageHead& head, std::span<const std::byte> rest);
   Status apply(const MessageHead& head, std::span<const std::byte> rest);
   Status store(const MessageHead& head, std::span<const std::byte> rest) const;
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const;
 
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;
   uint64_t applied_ = 0;         // the number of the last message that has taken effect
-  std::vector<Early> early_;     // in no order
+  std::map<uint64_t, Early> early_;  // by number
   std::deque<News> news_;
 };
 

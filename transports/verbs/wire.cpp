@@ -98,9 +98,7 @@ Result<SideMessage> parse_data_body(FixedReader& reader) {
   data.payload_bytes = reader.get<uint64_t>();
   reader.get(std::as_writable_bytes(std::span(&data.head, 1)));
   reader.get(std::as_writable_bytes(std::span(data.line.words)));
-  using Kind = MessageHead::Kind;
-  bool may_be = data.head.kind == Kind::kSignal || data.head.kind == Kind::kShare || data.head.kind == Kind::kRelease;
-  if (!may_be || data.head.payload_bytes != 0) return malformed();
+  if (!has_number(data.head.kind) || data.head.payload_bytes != 0) return malformed();
   return SideMessage(data);
 }
 

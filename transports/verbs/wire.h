@@ -71,6 +71,10 @@ struct MessageHead {
   uint64_t number = 0;           // from 1, over all lanes: messages take effect in this order; 0: as they come
 };
 static_assert(sizeof(MessageHead) == 40);  // travels as it is: ranks have one byte order
+inline bool has_number(MessageHead::Kind kind) {
+  using Kind = MessageHead::Kind;
+  return kind == Kind::kSignal || kind == Kind::kShare || kind == Kind::kRelease;
+}
 
 // Beside the queue pairs once none is left: the message that one would have carried. So many bytes of payload follow
 // it; head.payload_bytes is 0.

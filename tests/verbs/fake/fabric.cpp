@@ -52,6 +52,13 @@ void Fabric::set_faults(const FakeFaults& wanted) {
   faults = wanted;
 }
 
+void Fabric::end_lag() {
+  std::lock_guard lock(mutex_);
+  for (auto& [number, pair] : pairs) {
+    for (Waiting& each : pair->requests) each.lag = 0;
+  }
+}
+
 FakeCounts Fabric::counts() {
   std::lock_guard lock(mutex_);
   return counted;

@@ -67,6 +67,7 @@ class Fabric final : public FakeVerbs {
   void reset() override;
   void set_ports(const std::vector<FakePort>& ports) override;
   void set_faults(const FakeFaults& faults) override;
+  void end_lag() override;
   FakeCounts counts() override;
 
   // All of the following with the lock held.

@@ -71,6 +71,8 @@ class FakeVerbs {
   virtual void reset() = 0;
   virtual void set_ports(const std::vector<FakePort>& ports) = 0;
   virtual void set_faults(const FakeFaults& faults) = 0;
+  // What waits, waits no longer.
+  virtual void end_lag() = 0;
   virtual FakeCounts counts() = 0;
 
  protected:

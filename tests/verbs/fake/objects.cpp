@@ -83,6 +83,10 @@ int ibv_dealloc_pd(ibv_pd* domain) {
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, size_t size, uint64_t, unsigned access) {
   std::lock_guard lock(fabric().mutex());
+  if (fabric().is_gone(domain->context)) {
+    errno = EIO;
+    return nullptr;
+  }
   if (size > fabric().faults.lockable_bytes - fabric().counted.registered_bytes) {
     errno = ENOMEM;
     return nullptr;
