@@ -37,18 +37,6 @@ Status agree(ControlPlane& control, Status mine, const char* what, Deadline dead
   return {};
 }
 
-// The communicator's. What is known only from the board gets the time to be told by the rank that it happened to.
-Status told_status(const Communicator& communicator, const GpuCalls& calls) {
-  constexpr auto kLongest = std::chrono::milliseconds(500);
-  Status known = communicator.status();
-  for (auto end = Clock::now() + kLongest; Clock::now() < end && known.message() == calls.status().message();) {
-    if (known.ok()) return {};
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    known = communicator.status();
-  }
-  return known;
-}
-
 }  // namespace
 
 GpuBoard::OfRank& GpuCalls::own() const { return board_.of(communicator_.rank()); }
@@ -280,7 +268,7 @@ Status GpuCalls::await_verdict(uint32_t number) const {
   Deadline deadline = Deadline::after_ms(timeout_ms_);
   for (int i = 0; i < kLooks && !is_known(); ++i) ::sched_yield();
   while (!is_known()) {
-    TUTTI_TRY(told_status(communicator_, *this));
+    TUTTI_TRY(told_status());
     if (deadline.passed()) return late_error(number);
     board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
     uint32_t now = decided.load(std::memory_order_seq_cst);

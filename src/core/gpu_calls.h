@@ -140,6 +140,8 @@ class GpuCalls {
   Status carry_out(const Pending& pending);
   Status run_part(const Pending& pending);
   Status kernel_status() const;
+  // The communicator's. What is known only from the board gets the time to be told by the rank that it happened to.
+  Status told_status() const;
   Status look_at_delay();
   Status late_error(uint32_t number) const;
   std::string_view where() const;

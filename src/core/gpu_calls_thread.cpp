@@ -44,6 +44,17 @@ Status GpuCalls::status() const {
                "another rank on {} has failed, or has left with calls under way; its error says why", where());
 }
 
+Status GpuCalls::told_status() const {
+  constexpr auto kLongest = std::chrono::milliseconds(500);
+  Status known = communicator_.status();
+  for (auto end = Clock::now() + kLongest; Clock::now() < end && known.message() == status().message();) {
+    if (known.ok()) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    known = communicator_.status();
+  }
+  return known;
+}
+
 Status GpuCalls::kernel_status() const {
   uint32_t late = read_word(own().late);
   if (late == 0) return {};
@@ -148,7 +159,8 @@ void GpuCalls::run() {
     Status late = guarded([&]() -> Status {
       if (is_cancelled) return {};
       if (is_busy) TUTTI_TRY(communicator_.stream_entry()->look_at_device());
-      return look_at_delay();
+      TUTTI_TRY(look_at_delay());
+      return is_busy ? told_status() : Status();  // a rank that leaves tells nobody else
     });
     if (!late.ok()) communicator_.break_down(late);
     // Again and again, since a stream that was on its way may have closed them.

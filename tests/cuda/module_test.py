@@ -1,4 +1,4 @@
-"""libtutti_cuda.so: small, opened without CUDA's libraries, and with code for the GPUs that it is for.
+"""libtutti_cuda.so: small, opened without CUDA's libraries, with one symbol, and with code for the GPUs that it is for.
 
 module_test.py MODULE
 """
@@ -48,6 +48,10 @@ def main():
     needed = subprocess.run(["readelf", "-dW", module], capture_output=True, text=True, check=True).stdout
     libraries = re.findall(r"\(NEEDED\).*\[(.*)\]", needed)
     wrong += [f"it needs {name}" for name in libraries if name.startswith(("libcuda", "libnv"))]
+    symbols = subprocess.run(["nm", "-D", "--defined-only", module], capture_output=True, text=True, check=True).stdout
+    exported = sorted(line.split()[-1] for line in symbols.splitlines())
+    if exported != ["tutti_open_module"]:
+        wrong.append(f"it exports {exported[:20]}; what opens it looks for tutti_open_module alone")
     entries = entries_of(image)
     missing = ARCHITECTURES - {architecture for kind, architecture in entries if kind == ELF}
     if missing:
