@@ -18,7 +18,8 @@ import tempfile
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT_S = 240  # tests that wait for what never comes end after 20 s each
 # Of what a header's mistakes are in.
-USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"], "lane.h": ["link_lanes.cpp", "link.cpp"]}
+USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"], "lane.h": ["link_lanes.cpp", "link.cpp"],
+         "exports.h": ["exports.cpp"]}
 TEST = "tests/verbs/test_verbs"
 LIBRARY = "transports/verbs/libtutti_verbs.a"
 
@@ -76,7 +77,21 @@ MUTANTS = [
     ("every sleep looks for late events", "queue_pair.cpp", "(has_taken_ || in_vain)", "true"),
     ("what had completed wakes nobody", "link.cpp", "  waits.wake_now();\n  return true;", "  return true;"),
     ("memory that is held makes room for other", "exports.cpp",
-     "each->first == kFirst || other.holders > 0 ||", "each->first == kFirst ||"),
+     "each->first == kFirst || other.holders > 0;", "each->first == kFirst;"),
+    ("the host reads small payloads of a GPU", "sender.cpp",
+     "from.size() <= kEagerBytes && payload.device == nullptr", "from.size() <= kEagerBytes"),
+    ("a GPU's payload is not read into its block", "sender.cpp",
+     "  else if (unreadable_.ok()) unreadable_ = device->read({block, from.size()}, from.data());\n", ""),
+    ("a GPU that cannot be read is not told of", "link.cpp",
+     "    if (status.ok()) status = lane->sender().unreadable();\n", ""),
+    ("what comes for a GPU is stored over what came before", "receiver.cpp",
+     "  bytes = bytes.subspan(from.size());\n", ""),
+    ("a line may go to a GPU", "receiver.cpp", "at == nullptr || place.device != nullptr ||", "at == nullptr ||"),
+    ("a dma-buf is taken from its start", "device.cpp", "buffer.offset, bytes.size()", "0, bytes.size()"),
+    ("memory of a GPU counts as locked", "exports.h", "return memory.device ? 0 : memory.bytes.size();",
+     "return memory.bytes.size();"),
+    ("registered memory of a GPU is copied where it is small", "link.cpp",
+     "from.size() < kLeastInPlace && payload.device == nullptr", "from.size() < kLeastInPlace"),
 ]
 
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "transports/device_memory.h"
 #include "transports/verbs/library.h"
 #include "transports/verbs/path.h"
 #include "transports/verbs/verbs.h"
@@ -42,6 +43,8 @@ class Registration {
  public:
   enum class By : uint8_t { kDevice, kPeers };
   static Result<Registration> create(const VerbsDevice& device, std::span<std::byte> memory, By by);
+  // Of a GPU's memory, for peers. Errors: the library, the kernel or the device has no dmabuf.
+  static Result<Registration> create(const VerbsDevice& device, const DeviceMemory& memory);
   Registration() = default;
   Registration(Registration&& other) noexcept { *this = std::move(other); }
   Registration& operator=(Registration&& other) noexcept;

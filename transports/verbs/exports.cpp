@@ -29,6 +29,9 @@ uint64_t default_region_bytes() {
 void VerbsExports::add(const LocalMemory& memory) {
   std::lock_guard lock(mutex_);
   exported_[memory.id].memory = memory;
+  if (memory.device == nullptr) return;
+  on_devices_[reinterpret_cast<uintptr_t>(memory.bytes.data())] = memory.id;
+  device_memories_.store(on_devices_.size(), std::memory_order_release);
 }
 
 void VerbsExports::remove(uint32_t id) {
@@ -36,6 +39,12 @@ void VerbsExports::remove(uint32_t id) {
   auto found = exported_.find(id);
   if (found == exported_.end()) return;
   if (found->second.registrations != nullptr) drop(found->second);
+  if (const LocalMemory& memory = found->second.memory; memory.device != nullptr) {
+    // At its address there may be another one's by now.
+    auto at = on_devices_.find(reinterpret_cast<uintptr_t>(memory.bytes.data()));
+    if (at != on_devices_.end() && at->second == id) on_devices_.erase(at);
+    device_memories_.store(on_devices_.size(), std::memory_order_release);
+  }
   exported_.erase(found);
   removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
@@ -47,7 +56,7 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
     if (exported.registrations == nullptr) continue;
-    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
+    auto made = register_with(device, exported.memory);
     if (!made.ok() && id == kFirst) {
       devices_[rail] = nullptr;
       return std::move(made).status();
@@ -85,7 +94,9 @@ void VerbsExports::let_go(uint32_t id) {
 
 Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
-  if (exported.registrations != nullptr || devices_.empty()) return {};
+  if (exported.registrations != nullptr) return {};
+  bool is_of_gpu = exported.memory.device != nullptr;
+  if (devices_.empty()) return is_of_gpu ? error(Code::kSystem, "no RDMA device is in use yet") : Status();
   bool is_first = exported.memory.id == kFirst;
   while (!is_first && !fits(exported) && drop_oldest()) {
   }
@@ -93,18 +104,20 @@ Status VerbsExports::use_now(Exported& exported) {
     return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
                  exported.memory.bytes.size());
   }
-  if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
+  if (exported.refused == drops_) return exported.why_refused;
   auto made = register_everywhere(exported.memory);
-  while (!made.ok() && drop_oldest()) made = register_everywhere(exported.memory);
+  // Of a GPU's memory nothing is locked: where it is not taken, that others go does not help.
+  while (!made.ok() && !is_of_gpu && drop_oldest()) made = register_everywhere(exported.memory);
   if (!made.ok()) {
     exported.refused = drops_;
-    return std::move(made).status();
+    exported.why_refused = made.status();
+    return exported.why_refused;
   }
   exported.registrations = std::move(*made);
   by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
-    bytes_ += exported.memory.bytes.size();
+    bytes_ += locked_bytes(exported.memory);
   }
   changed(exported);
   return {};
@@ -116,14 +129,19 @@ Result<std::shared_ptr<const VerbsExports::Registrations>> VerbsExports::registe
   for (size_t rail = 0; rail < devices_.size(); ++rail) {
     if (devices_[rail] == nullptr) continue;
     made[rail] = std::make_shared<const Registration>(
-        TUTTI_TRY(Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers)));
+        TUTTI_TRY(register_with(*devices_[rail], memory)));
   }
   return std::make_shared<const Registrations>(std::move(made));
 }
 
+Result<Registration> VerbsExports::register_with(const VerbsDevice& device, const LocalMemory& memory) {
+  if (memory.device != nullptr) return Registration::create(device, *memory.device);
+  return Registration::create(device, memory.bytes, Registration::By::kPeers);
+}
+
 bool VerbsExports::fits(const Exported& exported) const {
-  return regions_ < bounds_.regions && exported.memory.bytes.size() <= bounds_.bytes &&
-         bytes_ <= bounds_.bytes - exported.memory.bytes.size();
+  uint64_t locked = locked_bytes(exported.memory);
+  return regions_ < bounds_.regions && locked <= bounds_.bytes && bytes_ <= bounds_.bytes - locked;
 }
 
 // What is held stays, and the first memory.
@@ -146,20 +164,27 @@ void VerbsExports::drop(Exported& exported) {
   ++drops_;
   if (exported.memory.id != kFirst) {
     --regions_;
-    bytes_ -= exported.memory.bytes.size();
+    bytes_ -= locked_bytes(exported.memory);
   }
   changed(exported);
 }
 
 std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std::byte> bytes) const {
   std::lock_guard lock(mutex_);
-  auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
-  if (after == by_address_.begin()) return std::nullopt;
+  const Exported* holder = holder_of(by_address_, bytes);
+  if (holder == nullptr) holder = holder_of(on_devices_, bytes);
+  if (holder == nullptr) return std::nullopt;
+  return Source{holder->registrations, holder->memory.bytes, holder->memory.device};
+}
+
+const VerbsExports::Exported* VerbsExports::holder_of(const std::map<uintptr_t, uint32_t>& ids,
+                                                      std::span<const std::byte> bytes) const {
+  auto after = ids.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
+  if (after == ids.begin()) return nullptr;
   const Exported& exported = exported_.at(std::prev(after)->second);
   auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
   size_t size_bytes = exported.memory.bytes.size();
-  if (offset > size_bytes || bytes.size() > size_bytes - offset) return std::nullopt;
-  return Source{exported.registrations, exported.memory.bytes};
+  return offset <= size_bytes && bytes.size() <= size_bytes - offset ? &exported : nullptr;
 }
 
 VerbsExports::Change VerbsExports::state_of(const Exported& exported) {
