@@ -27,6 +27,7 @@
 #include "base/status.h"
 #include "topology/inventory.h"
 #include "topology/host_place.h"
+#include "transports/device_memory.h"
 
 namespace tutti {
 
@@ -60,7 +61,11 @@ struct LocalMemory {
   uint32_t id = 0;                 // 1, 2, 3, ... in the order of export: never reused by its Transport
   std::span<std::byte> bytes;
   int fd = -1;                     // the memfd that backs it from offset 0, -1 if none; borrowed
+  const DeviceMemory* device = nullptr;  // whose it is, if it is a GPU's; borrowed
 };
+
+// Ids of a GPU's memory count from here on, so that they are apart from those of other memory.
+inline constexpr uint32_t kFirstDeviceId = uint32_t{1} << 31;
 
 // The peer's memory as a Link knows it.
 struct RemoteMemory {
@@ -214,9 +219,14 @@ class Transport {
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
   // Not kArena while there are Links.
   virtual void release(const LocalMemory* memory) = 0;
+  // Whether devices of this transport may reach memory of GPUs by themselves.
+  virtual bool takes_device_memory() const { return false; }
+  // The same as export_memory() for that, where it may. Links put from it and into it as from other memory, but for
+  // lines, whether the devices reach it or not: only use() tells. The caller keeps `memory` until release().
+  virtual const LocalMemory* export_device_memory(const DeviceMemory& /*memory*/) { return nullptr; }
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
-  // them, in place of what was used longest ago and is not held.
-  virtual void use(const LocalMemory* /*memory*/) {}
+  // them, in place of what was used longest ago and is not held. Errors: they do not take it, and payloads are copied.
+  virtual Status use(const LocalMemory* /*memory*/) { return {}; }
   // Between the two a peer may put into that memory at any time, and use() of other memory does not take its place.
   // Counted.
   virtual void hold(const LocalMemory* /*memory*/) {}

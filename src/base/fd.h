@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -36,6 +37,12 @@ class Fd {
 
  private:
   int fd_ = -1;
+};
+
+// Memory of a device, as a file by which the kernel lets other devices of this host reach it.
+struct DmaBuf {
+  Fd fd;
+  uint64_t offset = 0;  // where in it the memory begins
 };
 
 // Owns one shared, readable and writable mapping of a file.

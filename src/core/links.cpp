@@ -268,7 +268,8 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
     if (found == carrier.shared.end()) {
       TUTTI_TRY(export_over(carrier, region));
     } else {
-      carrier.transport->use(found->second.memory);
+      // Where it cannot be, peers know.
+      if (Status used = carrier.transport->use(found->second.memory); !used.ok()) log_debug("{}", used.message());
     }
     uint32_t own_id = carrier.shared[region.key].memory->id;
     TUTTI_CHECK(id == 0 || id == own_id);

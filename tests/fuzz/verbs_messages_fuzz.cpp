@@ -25,7 +25,7 @@ class Receiver {
  public:
   Receiver() {
     memory_.fill(kGuard);
-    receiver_.expose(1, own());
+    receiver_.expose({.id = 1, .bytes = own()});
   }
   // False when the receiver refused a message.
   bool receive(const std::vector<Message>& messages) {
@@ -38,8 +38,9 @@ class Receiver {
   void check_place(const MessageHead& head, uint64_t payload_bytes) {
     auto place = receiver_.place_for(head, payload_bytes);
     if (!place.ok() || payload_bytes == 0) return;
-    TUTTI_CHECK(place->size() == payload_bytes && place->data() >= own().data());
-    TUTTI_CHECK(payload_bytes <= static_cast<uint64_t>(own().data() + own().size() - place->data()));
+    std::span<std::byte> bytes = place->bytes;
+    TUTTI_CHECK(bytes.size() == payload_bytes && bytes.data() >= own().data());
+    TUTTI_CHECK(payload_bytes <= static_cast<uint64_t>(own().data() + own().size() - bytes.data()));
   }
   bool guards_hold() const {
     auto is_guard = [](std::byte b) { return b == kGuard; };

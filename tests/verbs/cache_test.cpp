@@ -29,7 +29,7 @@ struct Regions {
   }
   const RemoteMemory* found(size_t region) { return job.link(0, 1).find(memory[region]->id); }
   void use(size_t region) {
-    job.node(1).transport->use(memory[region]);
+    check_ok(job.node(1).transport->use(memory[region]));
     settle();
   }
   // Whether a put into the region lands there.
@@ -97,7 +97,7 @@ TEST_CASE("what finds no room beside what is held is not registered, and is once
   CHECK(regions.job.link(0, 1).find(other->id) == nullptr);
   check_ok(signal(regions.job.link(1, 0), regions.job.slice(1, 0, 0), Line{{1}}));
   transport.let_go(regions.memory[0]);
-  transport.use(other);
+  check_ok(transport.use(other));
   regions.settle();
   CHECK(regions.found(0) == nullptr);
   CHECK(regions.job.link(0, 1).find(other->id) != nullptr);
@@ -162,7 +162,9 @@ TEST_CASE("memory that is given up while it is on its way stays registered until
   fake.verbs->set_faults({.lag = 6});
   check_ok(put(job.link(0, 1), job.slice(0, 1, 4096), source->bytes.first(content.size()), job.slice(0, 1, 0),
                Line{{1}}));
-  for (int i = 0; i < 3; ++i) job.node(0).transport->use(job.node(0).add_window(kWindow).exported);
+  for (int i = 0; i < 3; ++i) {
+    check_ok(job.node(0).transport->use(job.node(0).add_window(kWindow).exported));
+  }
   check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, {&job.link(0, 1), &job.link(1, 0)}));
   CHECK(std::memcmp(job.window(1).at(4096), content.data(), content.size()) == 0);
   check_used_well(fake);

@@ -19,7 +19,8 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 LIMIT_S = 240  # tests that wait for what never comes end after 20 s each
 # Of what a header's mistakes are in.
 USERS = {"sender.h": ["sender.cpp", "link_lanes.cpp"], "lane.h": ["link_lanes.cpp", "link.cpp"],
-         "link.h": ["link.cpp", "link_connect.cpp", "link_lanes.cpp", "transport.cpp"]}
+         "link.h": ["link.cpp", "link_connect.cpp", "link_lanes.cpp", "transport.cpp"],
+         "exports.h": ["exports.cpp"]}
 TEST = "tests/verbs/test_verbs"
 SUITE = "tests/transports/test_transport_conformance"  # of every transport
 LIBRARY = "transports/verbs/libtutti_verbs.a"
@@ -101,6 +102,20 @@ MUTANTS = [
     ("what had completed wakes nobody", "link.cpp", "  waits.wake_now();\n  return true;", "  return true;"),
     ("memory that is held makes room for other", "exports.cpp",
      "each->first == kArena || other.holders > 0;", "each->first == kArena;"),
+    ("the host reads small payloads of a GPU", "sender.cpp",
+     "from.size() <= kEagerBytes && payload.device == nullptr", "from.size() <= kEagerBytes"),
+    ("a GPU's payload is not read into its block", "sender.cpp",
+     "  else if (unreadable_.ok()) unreadable_ = device->read({block, from.size()}, from.data());\n", ""),
+    ("a GPU that cannot be read is not told of", "link.cpp",
+     "    if (status.ok()) status = lane->sender().unreadable();\n", ""),
+    ("what comes for a GPU is stored over what came before", "receiver.cpp",
+     "  bytes = bytes.subspan(from.size());\n", ""),
+    ("a line may go to a GPU", "receiver.cpp", "at == nullptr || place.device != nullptr ||", "at == nullptr ||"),
+    ("a dma-buf is taken from its start", "device.cpp", "buffer.offset, bytes.size()", "0, bytes.size()"),
+    ("memory of a GPU counts as locked", "exports.h", "return memory.device ? 0 : memory.bytes.size();",
+     "return memory.bytes.size();"),
+    ("registered memory of a GPU is copied where it is small", "link.cpp",
+     "from.size() < kLeastInPlace && payload.device == nullptr", "from.size() < kLeastInPlace"),
 ]
 
 

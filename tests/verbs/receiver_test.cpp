@@ -14,7 +14,7 @@ constexpr uint32_t kMemory = 3;
 
 // Memory of 4 KiB that messages may name, and a receiver for it.
 struct Exposed {
-  Exposed() { receiver.expose(kMemory, bytes); }
+  Exposed() { receiver.expose({.id = kMemory, .bytes = bytes}); }
   // A line for the place of that number, whose counter is the message's number.
   Status take(uint64_t number, MessageHead head = {.kind = MessageHead::Kind::kSignal, .signal_memory = kMemory}) {
     head.number = number;

@@ -198,7 +198,11 @@ class FaultTransport final : public Transport {
     return inner_->export_memory(memory, fd);
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
-  void use(const LocalMemory* memory) override { inner_->use(memory); }
+  bool takes_device_memory() const override { return inner_->takes_device_memory(); }
+  const LocalMemory* export_device_memory(const DeviceMemory& memory) override {
+    return inner_->export_device_memory(memory);
+  }
+  Status use(const LocalMemory* memory) override { return inner_->use(memory); }
   void hold(const LocalMemory* memory) override { inner_->hold(memory); }
   void let_go(const LocalMemory* memory) override { inner_->let_go(memory); }
   std::unique_ptr<Link> open(int peer) override {

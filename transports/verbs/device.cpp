@@ -160,6 +160,25 @@ Result<Registration> Registration::create(const VerbsDevice& device, std::span<s
                                            device.port().device, hint));
 }
 
+// What a device writes to another one is not relaxed: that the GPU sees it in time hangs on the order of writes.
+Result<Registration> Registration::create(const VerbsDevice& device, const DeviceMemory& memory) {
+  const VerbsLibrary& library = device.library();
+  if (library.reg_dmabuf_mr == nullptr) {
+    return error(Code::kSystem, "{} has no ibv_reg_dmabuf_mr: version 34 of rdma-core or newer is needed",
+                 device.options().library);
+  }
+  auto bytes = memory.bytes();
+  const DmaBuf& buffer = memory.dma_buf();
+  Registration result;
+  result.device_ = &device;
+  result.region_ = library.reg_dmabuf_mr(device.domain(), buffer.offset, bytes.size(),
+                                         reinterpret_cast<uintptr_t>(bytes.data()), buffer.fd.get(),
+                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (result.region_ != nullptr) return result;
+  return system_error(errno, fmt::format("cannot register {} bytes of GPU memory with {}", bytes.size(),
+                                         device.port().device));
+}
+
 Registration& Registration::operator=(Registration&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(region_, other.region_);

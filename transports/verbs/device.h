@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "transports/device_memory.h"
 #include "transports/verbs/library.h"
 #include "transports/verbs/path.h"
 #include "transports/verbs/verbs.h"
@@ -44,6 +45,8 @@ class Registration {
   // `is_full`: whether the error is that no more can be registered until something is given up.
   static Result<Registration> create(const VerbsDevice& device, std::span<std::byte> memory, By by,
                                      bool* is_full = nullptr);
+  // Of a GPU's memory, for peers. Errors: the library, the kernel or the device has no dmabuf.
+  static Result<Registration> create(const VerbsDevice& device, const DeviceMemory& memory);
   Registration() = default;
   Registration(Registration&& other) noexcept { *this = std::move(other); }
   Registration& operator=(Registration&& other) noexcept;

@@ -27,6 +27,9 @@ uint64_t default_region_bytes() {
 void VerbsExports::add(const LocalMemory& memory) {
   std::lock_guard lock(mutex_);
   exported_[memory.id].memory = memory;
+  if (memory.device == nullptr) return;
+  on_devices_[reinterpret_cast<uintptr_t>(memory.bytes.data())] = memory.id;
+  device_memories_.store(on_devices_.size(), std::memory_order_release);
 }
 
 void VerbsExports::remove(uint32_t id) {
@@ -34,6 +37,12 @@ void VerbsExports::remove(uint32_t id) {
   auto found = exported_.find(id);
   if (found == exported_.end()) return;
   if (found->second.registrations != nullptr) drop(found->second);
+  if (const LocalMemory& memory = found->second.memory; memory.device != nullptr) {
+    // At its address there may be another one's by now.
+    auto at = on_devices_.find(reinterpret_cast<uintptr_t>(memory.bytes.data()));
+    if (at != on_devices_.end() && at->second == id) on_devices_.erase(at);
+    device_memories_.store(on_devices_.size(), std::memory_order_release);
+  }
   exported_.erase(found);
   removed_.emplace_back(version_.fetch_add(1, std::memory_order_release) + 1, id);
 }
@@ -46,9 +55,9 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   for (auto& [id, exported] : exported_) {
     if (exported.registrations == nullptr) continue;
     bool is_full = false;
-    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
+    auto made = register_with(device, exported.memory, &is_full);
     while (!made.ok() && is_full && id == kArena && drop_oldest()) {
-      made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
+      made = register_with(device, exported.memory, &is_full);
     }
     if (!made.ok() && id == kArena) {
       devices_[rail] = nullptr;
@@ -87,7 +96,9 @@ void VerbsExports::let_go(uint32_t id) {
 
 Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
-  if (exported.registrations != nullptr || devices_.empty()) return {};
+  if (exported.registrations != nullptr) return {};
+  bool is_of_gpu = exported.memory.device != nullptr;
+  if (devices_.empty()) return is_of_gpu ? error(Code::kSystem, "no RDMA device is in use yet") : Status();
   bool is_first = exported.memory.id == kArena;
   while (!is_first && !fits(exported) && drop_oldest()) {
   }
@@ -95,18 +106,19 @@ Status VerbsExports::use_now(Exported& exported) {
     return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
                  exported.memory.bytes.size());
   }
-  if (exported.refused == drops_) return error(Code::kSystem, "the system registers no more memory");
+  if (exported.refused == drops_) return exported.why_refused;
   Made made = register_everywhere(exported.memory);
   while (made.is_full && drop_oldest()) made = register_everywhere(exported.memory);
   if (made.registrations == nullptr) {
     exported.refused = drops_;
-    return std::move(made.why);
+    exported.why_refused = std::move(made.why);
+    return exported.why_refused;
   }
   exported.registrations = std::move(made.registrations);
   by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
   if (!is_first) {
     ++regions_;
-    bytes_ += exported.memory.bytes.size();
+    bytes_ += locked_bytes(exported.memory);
   }
   changed(exported);
   return {};
@@ -120,7 +132,7 @@ VerbsExports::Made VerbsExports::register_everywhere(const LocalMemory& memory) 
   for (size_t rail = 0; rail < devices_.size(); ++rail) {
     if (devices_[rail] == nullptr) continue;
     bool is_full = false;
-    auto one = Registration::create(*devices_[rail], memory.bytes, Registration::By::kPeers, &is_full);
+    auto one = register_with(*devices_[rail], memory, &is_full);
     if (!one.ok()) why = one.status();
     if (is_full) return {.registrations = nullptr, .why = std::move(why), .is_full = true};
     if (!one.ok()) continue;
@@ -131,9 +143,15 @@ VerbsExports::Made VerbsExports::register_everywhere(const LocalMemory& memory) 
   return {.registrations = std::make_shared<const Registrations>(std::move(made)), .why = {}};
 }
 
+// Of a GPU's memory nothing is locked: where it is not taken, that others go does not help.
+Result<Registration> VerbsExports::register_with(const VerbsDevice& device, const LocalMemory& memory, bool* is_full) {
+  if (memory.device != nullptr) return Registration::create(device, *memory.device);
+  return Registration::create(device, memory.bytes, Registration::By::kPeers, is_full);
+}
+
 bool VerbsExports::fits(const Exported& exported) const {
-  return regions_ < bounds_.regions && exported.memory.bytes.size() <= bounds_.bytes &&
-         bytes_ <= bounds_.bytes - exported.memory.bytes.size();
+  uint64_t locked = locked_bytes(exported.memory);
+  return regions_ < bounds_.regions && locked <= bounds_.bytes && bytes_ <= bounds_.bytes - locked;
 }
 
 // What is held stays, and the first memory.
@@ -156,20 +174,27 @@ void VerbsExports::drop(Exported& exported) {
   ++drops_;
   if (exported.memory.id != kArena) {
     --regions_;
-    bytes_ -= exported.memory.bytes.size();
+    bytes_ -= locked_bytes(exported.memory);
   }
   changed(exported);
 }
 
 std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std::byte> bytes) const {
   std::lock_guard lock(mutex_);
-  auto after = by_address_.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
-  if (after == by_address_.begin()) return std::nullopt;
+  const Exported* holder = holder_of(by_address_, bytes);
+  if (holder == nullptr) holder = holder_of(on_devices_, bytes);
+  if (holder == nullptr) return std::nullopt;
+  return Source{holder->registrations, holder->memory.bytes, holder->memory.device};
+}
+
+const VerbsExports::Exported* VerbsExports::holder_of(const std::map<uintptr_t, uint32_t>& ids,
+                                                      std::span<const std::byte> bytes) const {
+  auto after = ids.upper_bound(reinterpret_cast<uintptr_t>(bytes.data()));
+  if (after == ids.begin()) return nullptr;
   const Exported& exported = exported_.at(std::prev(after)->second);
   auto offset = static_cast<uint64_t>(bytes.data() - exported.memory.bytes.data());
   size_t size_bytes = exported.memory.bytes.size();
-  if (offset > size_bytes || bytes.size() > size_bytes - offset) return std::nullopt;
-  return Source{exported.registrations, exported.memory.bytes};
+  return offset <= size_bytes && bytes.size() <= size_bytes - offset ? &exported : nullptr;
 }
 
 VerbsExports::Change VerbsExports::state_of(const Exported& exported) {

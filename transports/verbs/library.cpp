@@ -53,6 +53,7 @@ Result<VerbsLibrary> VerbsLibrary::open(const std::string& name) {
       .find("ibv_create_qp", table.create_qp)
       .find("ibv_modify_qp", table.modify_qp)
       .find("ibv_destroy_qp", table.destroy_qp);
+  table.reg_dmabuf_mr = reinterpret_cast<VerbsLibrary::RegisterDmaBuf>(::dlsym(handle, "ibv_reg_dmabuf_mr"));
   if (symbols.missing() == nullptr) return table;
   return error(Code::kSystem, "{} has no {}: version 32 of rdma-core or newer is needed", name, symbols.missing());
 }

@@ -22,6 +22,9 @@ struct VerbsLibrary {
   decltype(&::ibv_alloc_pd) alloc_pd = nullptr;
   decltype(&::ibv_dealloc_pd) dealloc_pd = nullptr;
   decltype(&::ibv_reg_mr_iova2) reg_mr = nullptr;
+  // As rdma-core 34 has it, whose headers a build does without; null in an older one.
+  using RegisterDmaBuf = ibv_mr* (*)(ibv_pd*, uint64_t offset, size_t length, uint64_t iova, int fd, int access);
+  RegisterDmaBuf reg_dmabuf_mr = nullptr;
   decltype(&::ibv_dereg_mr) dereg_mr = nullptr;
   decltype(&::ibv_create_comp_channel) create_comp_channel = nullptr;
   decltype(&::ibv_destroy_comp_channel) destroy_comp_channel = nullptr;

@@ -38,7 +38,7 @@ void VerbsLink::finish() {
 
 Status VerbsLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
-  receiver_.expose(memory.id, memory.bytes);
+  receiver_.expose(memory);
   TUTTI_TRY(shared_.exports.use(memory.id));
   news_.push_back(shared_.exports.state_of(memory.id));
   bool is_reached = range_of(news_.back()).has_value();
@@ -57,16 +57,27 @@ RemoteRange VerbsLink::place_on(const VerbsLane& lane, const SharedRange& range,
   return {range.address + offset, range.keys[index]};
 }
 
-// Of the memory that `from` lies in; null where it is copied, since it has none or is small.
-std::shared_ptr<const Registration> VerbsLink::registration_of(const VerbsLane& lane, std::span<const std::byte> from) {
-  if (from.size() < kLeastInPlace) return nullptr;
+const VerbsExports::Source* VerbsLink::source_of(std::span<const std::byte> from) {
+  if (from.size() < kLeastInPlace && !shared_.exports.has_device_memory()) return nullptr;
   auto holds = [&] {
     return source_ && from.data() >= source_->bytes.data() &&
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
   };
   if (!holds()) source_ = shared_.exports.source_of(from);
-  if (!source_ || lane.rail() >= source_->registrations->size()) return nullptr;
-  return (*source_->registrations)[lane.rail()];
+  return source_ ? &*source_ : nullptr;
+}
+
+// Without a registration it is copied, since the memory has none, or since it is small; only the device copies nothing
+// of a GPU's.
+Payload VerbsLink::payload_on(const VerbsLane& lane, std::span<const std::byte> from) {
+  Payload payload{.bytes = from, .registration = nullptr};
+  const VerbsExports::Source* source = source_of(from);
+  if (source == nullptr) return payload;
+  payload.device = source->device;
+  bool is_small = from.size() < kLeastInPlace && payload.device == nullptr;
+  bool is_registered = source->registrations != nullptr && lane.rail() < source->registrations->size();
+  if (is_registered && !is_small) payload.registration = (*source->registrations)[lane.rail()];
+  return payload;
 }
 
 std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& change) const {
@@ -104,7 +115,7 @@ Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from
   } else if (VerbsLane* lane = lane_for(from)) {
     RemoteRange place;
     if (!from.empty()) place = place_on(*lane, static_cast<const Remote*>(to.memory)->range, to.offset);
-    sent = lane->sender().put(place, from, registration_of(*lane, from), head, line, puts_ + 1);
+    sent = lane->sender().put(place, payload_on(*lane, from), head, line, puts_ + 1);
   }
   if (sent == PutResult::kDone) {
     ++number_;
@@ -168,6 +179,7 @@ Status VerbsLink::poll(uint64_t* puts_completed) {
   }
   for (VerbsLane* lane : lanes_) {
     if (lane->is_in_use()) lane->sender().advance();
+    if (status.ok()) status = lane->sender().unreadable();
   }
   *puts_completed = completed_ = std::max(completed_, puts_completed_now());
   // This is what has ended the sleep, or come before it; what else has, ends the next one too.
@@ -207,7 +219,7 @@ Status VerbsLink::take_side(bool* moved) {
       if (both_have_spoken()) return {};  // what comes now is of the next lane
     }
     if (!arriving_) continue;
-    if (!TUTTI_TRY(side_->receive_payload(arriving_to_))) return {};
+    if (!TUTTI_TRY(receive_arriving())) return {};
     *moved = true;
     TUTTI_TRY(receiver_.take(arriving_->head, std::as_bytes(std::span(arriving_->line.words))));
     arriving_.reset();

@@ -122,9 +122,13 @@ class VerbsLink final : public Link {
   Result<PutResult> send_beside(const MessageHead& head, const Line& line, std::span<const std::byte> payload,
                                 uint64_t put);
   Status begin_arriving(const SideData& data);
+  // True once all of the payload is where it goes.
+  Result<bool> receive_arriving();
 
   RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
-  std::shared_ptr<const Registration> registration_of(const VerbsLane& lane, std::span<const std::byte> from);
+  Payload payload_on(const VerbsLane& lane, std::span<const std::byte> from);
+  // The exported memory that `from` lies in, if it matters where that is.
+  const VerbsExports::Source* source_of(std::span<const std::byte> from);
   // What peers are told of memory; none where not all lanes in use reach it.
   std::optional<SharedRange> range_of(const VerbsExports::Change& change) const;
   Result<PutResult> taken(Result<PutResult> result);
@@ -168,7 +172,8 @@ class VerbsLink final : public Link {
   std::vector<Untold> untold_;                 // of lanes that have failed, over others
   bool is_over_tcp_ = false;                   // no lane is left: data goes over the side channel
   std::optional<SideData> arriving_;           // on it: a message whose payload has not all come
-  std::span<std::byte> arriving_to_;           // where the rest of it goes
+  VerbsReceiver::Place arriving_to_;           // where the rest of it goes
+  std::vector<std::byte> arrived_;             // through which a GPU's memory is written
   uint32_t polls_ = 0;
   bool armed_ = false;
   bool look_aside_ = false;                    // in the next poll()

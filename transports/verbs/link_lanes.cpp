@@ -156,8 +156,7 @@ Result<bool> VerbsLink::send_owed() {
       sent = TUTTI_TRY(send_beside(next.head, next.line, payload, is_put ? next.put : 0));
     } else if (is_put) {
       RemoteRange place = place_on(*lane, to->second.range, next.head.payload_offset);
-      auto registration = registration_of(*lane, next.payload);
-      sent = lane->sender().put(place, next.payload, registration, next.head, next.line, next.put);
+      sent = lane->sender().put(place, payload_on(*lane, next.payload), next.head, next.line, next.put);
     } else {
       auto in_message = next.payload.first(next.head.payload_bytes);
       sent = lane->sender().signal(next.head, next.line, in_message);
@@ -178,7 +177,8 @@ Result<PutResult> VerbsLink::send_beside(const MessageHead& head, const Line& li
                                          uint64_t put) {
   SideData data{.head = head, .line = line};
   data.head.payload_bytes = 0;  // it follows, whatever its size
-  return side_->send_data(data, payload, put);
+  const VerbsExports::Source* source = payload.empty() ? nullptr : source_of(payload);
+  return side_->send_data(data, payload, put, source == nullptr ? nullptr : source->device);
 }
 
 // The peer goes over to the connection when both ends have told what came over the last lane.
@@ -189,6 +189,19 @@ Status VerbsLink::begin_arriving(const SideData& data) {
   arriving_to_ = TUTTI_TRY(receiver_.place_for(data.head, data.payload_bytes));
   arriving_ = data;
   return {};
+}
+
+Result<bool> VerbsLink::receive_arriving() {
+  if (arriving_to_.device == nullptr) return side_->receive_payload(arriving_to_.bytes);
+  arrived_.resize(kBlockBytes);
+  while (!arriving_to_.bytes.empty()) {
+    auto piece = std::span(arrived_).first(std::min(arrived_.size(), arriving_to_.bytes.size()));
+    auto missing = piece;
+    bool has_all = TUTTI_TRY(side_->receive_payload(missing));
+    TUTTI_TRY(arriving_to_.store(piece.first(piece.size() - missing.size())));
+    if (!has_all) return false;
+  }
+  return true;
 }
 
 }  // namespace tutti

@@ -54,14 +54,15 @@ std::optional<VerbsReceiver::News> VerbsReceiver::next_news() {
 }
 
 Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> rest) const {
-  std::byte* at = writable(head.signal_memory, head.signal_offset, sizeof(Line));
-  if (at == nullptr || reinterpret_cast<uintptr_t>(at) % alignof(Line) != 0) {
+  Place place = writable(head.signal_memory, head.signal_offset, sizeof(Line));
+  std::byte* at = place.bytes.data();
+  if (at == nullptr || place.device != nullptr || reinterpret_cast<uintptr_t>(at) % alignof(Line) != 0) {
     return error(Code::kRemote, "the peer sent a signal to memory {} offset {}, where it may not write",
                  head.signal_memory, head.signal_offset);
   }
   if (head.payload_bytes > 0) {
     auto to = TUTTI_TRY(place_for(head, head.payload_bytes));
-    std::memcpy(to.data(), rest.data() + sizeof(Line), to.size());
+    TUTTI_TRY(to.store(rest.subspan(sizeof(Line))));
   }
   Line line;
   std::memcpy(line.words, rest.data(), sizeof line.words);
@@ -69,19 +70,27 @@ Status VerbsReceiver::store(const MessageHead& head, std::span<const std::byte> 
   return {};
 }
 
-Result<std::span<std::byte>> VerbsReceiver::place_for(const MessageHead& head, uint64_t payload_bytes) const {
-  std::byte* to = payload_bytes == 0 ? nullptr : writable(head.payload_memory, head.payload_offset, payload_bytes);
-  if (to == nullptr && payload_bytes > 0) {
+Result<VerbsReceiver::Place> VerbsReceiver::place_for(const MessageHead& head, uint64_t payload_bytes) const {
+  if (payload_bytes == 0) return Place();
+  Place to = writable(head.payload_memory, head.payload_offset, payload_bytes);
+  if (to.bytes.empty()) {
     return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write", payload_bytes,
                  head.payload_memory, head.payload_offset);
   }
-  return std::span(to, payload_bytes);
+  return to;
 }
 
-std::byte* VerbsReceiver::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const {
+Status VerbsReceiver::Place::store(std::span<const std::byte> from) {
+  if (device != nullptr) TUTTI_TRY(device->write(bytes.data(), from));
+  else std::memcpy(bytes.data(), from.data(), from.size());
+  bytes = bytes.subspan(from.size());
+  return {};
+}
+
+VerbsReceiver::Place VerbsReceiver::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const {
   auto found = exposed_.find(id);
-  if (found == exposed_.end() || !in_bounds(found->second.size(), offset, size_bytes)) return nullptr;
-  return found->second.data() + offset;
+  if (found == exposed_.end() || !in_bounds(found->second.bytes.size(), offset, size_bytes)) return {};
+  return {found->second.bytes.subspan(offset, size_bytes), found->second.device};
 }
 
 }  // namespace tutti

@@ -17,7 +17,7 @@ namespace tutti {
 class VerbsReceiver {
  public:
   // Memory that the peer's messages may name.
-  void expose(uint32_t id, std::span<std::byte> memory) { exposed_[id] = memory; }
+  void expose(const LocalMemory& memory) { exposed_[memory.id] = {memory.bytes, memory.device}; }
   // False if it was not.
   bool hide(uint32_t id) { return exposed_.erase(id) > 0; }
   bool exposes(uint32_t id) const { return exposed_.contains(id); }
@@ -27,9 +27,17 @@ class VerbsReceiver {
   // Errors: it is of no kind that has a number, one with its number has come, or more are early than any rank has under
   // way.
   Status take(const MessageHead& head, std::span<const std::byte> rest);
+  // Where bytes go in this rank's memory.
+  struct Place {
+    std::span<std::byte> bytes;
+    const DeviceMemory* device = nullptr;  // through which the host writes it, if it is a GPU's
+
+    // The first of them, which are gone from `bytes` then.
+    Status store(std::span<const std::byte> from);
+  };
   // Where so many bytes of the message's payload go; they land there before the message takes effect. Errors: the peer
   // may not write there.
-  Result<std::span<std::byte>> place_for(const MessageHead& head, uint64_t payload_bytes) const;
+  Result<Place> place_for(const MessageHead& head, uint64_t payload_bytes) const;
   // What the peer has said of its own memory, in order: kShare and kRelease.
   struct News {
     MessageHead::Kind kind = MessageHead::Kind::kRelease;
@@ -49,9 +57,10 @@ class VerbsReceiver {
   Status keep(const MessageHead& head, std::span<const std::byte> rest);
   Status apply(const MessageHead& head, std::span<const std::byte> rest);
   Status store(const MessageHead& head, std::span<const std::byte> rest) const;
-  std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const;
+  // Of no bytes where the peer may not write.
+  Place writable(uint32_t id, uint64_t offset, uint64_t size_bytes) const;
 
-  std::unordered_map<uint32_t, std::span<std::byte>> exposed_;
+  std::unordered_map<uint32_t, Place> exposed_;
   uint64_t applied_ = 0;         // the number of the last message that has taken effect
   std::map<uint64_t, Early> early_;  // by number
   std::deque<News> news_;

@@ -15,12 +15,13 @@ void VerbsSender::begin(uint32_t peer_receives, const RemoteRange& peer_probe) {
   peer_probe_ = peer_probe;
 }
 
-PutResult VerbsSender::put(const RemoteRange& to, std::span<const std::byte> from,
-                           const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line,
+PutResult VerbsSender::put(const RemoteRange& to, const Payload& payload, MessageHead head, const Line& line,
                            uint64_t number) {
   if (!may_send()) return PutResult::kFull;
+  auto from = payload.bytes;
+  const auto& registration = payload.registration;
   uint32_t stage = memory_.stage_at(from.data());
-  if (from.size() <= kEagerBytes) {
+  if (from.size() <= kEagerBytes && payload.device == nullptr) {
     head.payload_bytes = static_cast<uint16_t>(from.size());
     post_message(head, &line, from);
     if (stage < kStages) stage_is_lent_[stage] = false;
@@ -35,11 +36,20 @@ PutResult VerbsSender::put(const RemoteRange& to, std::span<const std::byte> fro
   if (from.size() <= kBlockBytes) {
     if (!block_is_free()) return PutResult::kFull;
     uint64_t block = blocks_used_ % kBlocks;
-    post_put(to, to_block(from), memory_.key(), head, line, number);
+    auto copied = to_block(from, payload.device);
+    if (copied.empty()) return PutResult::kFull;
+    post_put(to, copied, memory_.key(), head, line, number);
     block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
     return PutResult::kDone;
   }
-  put_ = {.active = true, .to = to, .from = from, .left = from, .head = head, .line = line, .number = number};
+  put_ = {.active = true,
+          .to = to,
+          .from = from,
+          .left = from,
+          .device = payload.device,
+          .head = head,
+          .line = line,
+          .number = number};
   push();
   return PutResult::kDone;
 }
@@ -102,7 +112,7 @@ PutResult VerbsSender::signal(const MessageHead& head, const Line& line, std::sp
 
 Status VerbsSender::probe(std::span<const std::byte> pattern) {
   Request write, message;
-  fill_write(write, peer_probe_, to_block(pattern), memory_.key());
+  fill_write(write, peer_probe_, to_block(pattern, nullptr), memory_.key());
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
   ask_for(message);
   write.work.next = &message.work;
@@ -125,19 +135,21 @@ void VerbsSender::on_message(const MessageHead& head) {
 }
 
 void VerbsSender::push() {
-  while (refused_.ok() && has_room(2) && block_is_free()) {
+  while (refused_.ok() && unreadable_.ok() && has_room(2) && block_is_free()) {
     bool is_last = put_.left.size() <= kBlockBytes;
     if (is_last && credits() == 0) return;
     auto piece = put_.left.first(std::min(put_.left.size(), kBlockBytes));
+    auto copied = to_block(piece, put_.device);
+    if (copied.empty()) return;
     if (is_last) {
-      post_put(put_.to, to_block(piece), memory_.key(), put_.head, put_.line, put_.number);
+      post_put(put_.to, copied, memory_.key(), put_.head, put_.line, put_.number);
       posted_ones_[posted_ % kSends].payload = put_.from;
       keep({.put = put_.number, .request = posted_});
       put_.active = false;
       return;
     }
     Request write;
-    fill_write(write, put_.to, to_block(piece), memory_.key());
+    fill_write(write, put_.to, copied, memory_.key());
     if (blocks_used_ % kBlocksAtOnce == 0) ask_for(write);
     post(write.work);
     put_.left = put_.left.subspan(piece.size());
@@ -145,9 +157,11 @@ void VerbsSender::push() {
   }
 }
 
-std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from) {
+std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from, const DeviceMemory* device) {
   std::byte* block = memory_.block(blocks_used_);
-  std::memcpy(block, from.data(), from.size());
+  if (device == nullptr) std::memcpy(block, from.data(), from.size());
+  else if (unreadable_.ok()) unreadable_ = device->read({block, from.size()}, from.data());
+  if (!unreadable_.ok()) return {};
   block_users_[blocks_used_++ % kBlocks] = posted_ + 1;  // the next request
   return {block, from.size()};
 }

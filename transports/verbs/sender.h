@@ -25,6 +25,13 @@ struct Owed {
   uint64_t put = 0;                    // of this number has completed
 };
 
+// What a put takes to the peer's memory.
+struct Payload {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const Registration> registration;  // of the memory it lies in; null where it has none, or is a stage
+  const DeviceMemory* device = nullptr;              // through which the host reads it, if it is a GPU's
+};
+
 class VerbsSender {
  public:
   // Both are borrowed.
@@ -37,14 +44,13 @@ class VerbsSender {
   // Why the device took a request no more, after which it gets none: the queue pair has failed. What was refused counts
   // as taken, and goes again with what is owed.
   const Status& refused() const { return refused_; }
+  // Why a payload could not be read, which then never leaves: of a GPU that has failed.
+  const Status& unreadable() const { return unreadable_; }
   // That the device has not confirmed.
   uint64_t queued_bytes() const { return queued_bytes_; }
   // kFull: nothing was taken. Of a payload that does not fit into the message `head` has the place in the peer's
-  // memory, `to` the same place for its device. `registration`: of the memory that `from` lies in; null where it has
-  // none, or is a stage. `number`: the put's, for oldest_put().
-  PutResult put(const RemoteRange& to, std::span<const std::byte> from,
-                const std::shared_ptr<const Registration>& registration, MessageHead head, const Line& line,
-                uint64_t number);
+  // memory, `to` the same place for its device. `number`: the put's, for oldest_put().
+  PutResult put(const RemoteRange& to, const Payload& payload, MessageHead head, const Line& line, uint64_t number);
   // With a payload of head.payload_bytes in the message.
   PutResult signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload = {});
   // Writes `pattern` to the peer's probe, then says so.
@@ -83,6 +89,7 @@ class VerbsSender {
     RemoteRange to;
     std::span<const std::byte> from;
     std::span<const std::byte> left;
+    const DeviceMemory* device = nullptr;
     MessageHead head;
     Line line;
     uint64_t number = 0;
@@ -118,8 +125,8 @@ class VerbsSender {
   // All of the payload through the blocks, as far as there are any.
   void push();
   bool block_is_free() const { return block_users_[blocks_used_ % kBlocks] <= completed_; }
-  // The copy of `from`, in the next block.
-  std::span<const std::byte> to_block(std::span<const std::byte> from);
+  // The copy of `from`, in the next block. Empty: unreadable().
+  std::span<const std::byte> to_block(std::span<const std::byte> from, const DeviceMemory* device);
   void fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key);
   void fill_message(Request& request, MessageHead head, const Line* line, std::span<const std::byte> payload);
   // The completion of the request tells that it and all before it are over.
@@ -132,6 +139,7 @@ class VerbsSender {
   uint32_t peer_receives_ = 0;
   RemoteRange peer_probe_;
   Status refused_;
+  Status unreadable_;
   Put put_;
   uint64_t posted_ = 0;          // requests, numbered from 1
   uint64_t completed_ = 0;

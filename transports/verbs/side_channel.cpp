@@ -29,12 +29,18 @@ Status VerbsSideChannel::send(const SideMessage& message) {
   return flush();
 }
 
-Result<PutResult> VerbsSideChannel::send_data(const SideData& data, std::span<const std::byte> payload, uint64_t put) {
+Result<PutResult> VerbsSideChannel::send_data(const SideData& data, std::span<const std::byte> payload, uint64_t put,
+                                              const DeviceMemory* device) {
   if (unsent_.size() >= kMostUnsentData) return PutResult::kFull;
   bool is_behind = has_unsent();
   SideData whole = data;
   whole.payload_bytes = payload.size();
-  unsent_.push_back({.bytes = encode(SideMessage(whole)), .payload = payload, .put = put});
+  std::vector<std::byte> copied(device == nullptr ? 0 : payload.size());
+  if (device != nullptr) {
+    TUTTI_TRY(device->read(copied, payload.data()));
+    payload = copied;
+  }
+  unsent_.push_back({.bytes = encode(SideMessage(whole)), .payload = payload, .put = put, .copied = std::move(copied)});
   if (!is_behind) TUTTI_TRY(flush());
   return PutResult::kDone;
 }

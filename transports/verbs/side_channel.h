@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -27,9 +28,10 @@ class VerbsSideChannel {
   // The next message; none when none has come. Errors: kRemote at the end of the connection.
   Result<std::optional<SideMessage>> receive();
 
-  // Data, with a payload that must stay until oldest_put() is past this put's number; 0: it stays anyway. kFull:
-  // nothing was taken.
-  Result<PutResult> send_data(const SideData& data, std::span<const std::byte> payload, uint64_t put);
+  // Data, with a payload that must stay until oldest_put() is past this put's number; 0: it stays anyway. `device`: of
+  // a payload that is a GPU's. kFull: nothing was taken.
+  Result<PutResult> send_data(const SideData& data, std::span<const std::byte> payload, uint64_t put,
+                              const DeviceMemory* device = nullptr);
   // The least number of a put whose payload has not left; UINT64_MAX if there is none.
   uint64_t oldest_put() const;
   // Behind a SideData: its payload comes into `to`, before the next message. True once all has come.
@@ -47,6 +49,7 @@ class VerbsSideChannel {
     SideBytes bytes;
     std::span<const std::byte> payload;
     uint64_t put = 0;
+    std::vector<std::byte> copied = {};  // the payload, where it is a GPU's
     size_t sent = 0;         // of both
     size_t size() const { return bytes.size() + payload.size(); }
   };

@@ -51,10 +51,12 @@ class VerbsTransport final : public Transport {
 
   Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
     std::lock_guard lock(mutex_);
-    uint32_t id = ++last_id_;
-    auto added = std::make_unique<LocalMemory>(LocalMemory{.id = id, .bytes = memory, .fd = fd});
-    shared_.exports.add(*added);
-    return exported_.emplace(id, std::move(added)).first->second.get();
+    return add({.id = ++last_id_, .bytes = memory, .fd = fd});
+  }
+  bool takes_device_memory() const override { return shared_.options.takes_device_memory; }
+  const LocalMemory* export_device_memory(const DeviceMemory& memory) override {
+    std::lock_guard lock(mutex_);
+    return add({.id = kFirstDeviceId + device_ids_++, .bytes = memory.bytes(), .device = &memory});
   }
   void release(const LocalMemory* memory) override {
     std::lock_guard lock(mutex_);
@@ -62,9 +64,7 @@ class VerbsTransport final : public Transport {
     shared_.exports.remove(id);
     exported_.erase(id);
   }
-  void use(const LocalMemory* memory) override {
-    if (Status used = shared_.exports.use(memory->id); !used.ok()) log_debug("{}", used.message());
-  }
+  Status use(const LocalMemory* memory) override { return shared_.exports.use(memory->id); }
   void hold(const LocalMemory* memory) override { shared_.exports.hold(memory->id); }
   void let_go(const LocalMemory* memory) override { shared_.exports.let_go(memory->id); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<VerbsLink>(shared_, peer); }
@@ -75,9 +75,17 @@ class VerbsTransport final : public Transport {
     return rail.device->address().status();
   }
 
+  // With mutex_.
+  const LocalMemory* add(const LocalMemory& memory) {
+    auto added = std::make_unique<LocalMemory>(memory);
+    shared_.exports.add(*added);
+    return exported_.emplace(memory.id, std::move(added)).first->second.get();
+  }
+
   VerbsShared shared_;
   std::mutex mutex_;
   uint32_t last_id_ = 0;
+  uint32_t device_ids_ = 0;
   std::map<uint32_t, std::unique_ptr<LocalMemory>> exported_;  // with mutex_
 };
 

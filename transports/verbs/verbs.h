@@ -25,6 +25,7 @@ struct VerbsOptions {
   int retries = 7;
   size_t regions = 1024;              // that callers share and that are registered at a time
   uint64_t region_bytes = 0;          // of all of them; 0: half of what this process may lock
+  bool takes_device_memory = true;    // of GPUs, by dmabuf
   bool goes_over_tcp = false;         // on the connection by which the ends met, once no queue pair is left
 };
 

@@ -75,7 +75,17 @@ std::byte* Fabric::at(uint64_t address, uint64_t size, uint32_t key, unsigned ac
   const Region& region = *found->second;
   auto first = reinterpret_cast<uint64_t>(region.addr);
   bool inside = address >= first && size <= region.length && address - first <= region.length - size;
-  return inside && (region.access & access) == access ? reinterpret_cast<std::byte*>(address) : nullptr;
+  return inside && (region.access & access) == access ? region.contents + (address - first) : nullptr;
+}
+
+ibv_mr* Fabric::add(const ibv_mr& like, std::byte* contents, unsigned access) {
+  auto* region = new Region;
+  static_cast<ibv_mr&>(*region) = like;
+  region->access = access;
+  region->contents = contents;
+  region->lkey = region->rkey = ++next_number;
+  regions[region->rkey] = region;
+  return region;
 }
 
 void Fabric::complete(Queue& queue, Queue::Entry entry) {

@@ -59,6 +59,7 @@ struct Pair : ibv_qp {
 
 struct Region : ibv_mr {
   unsigned access = 0;
+  std::byte* contents = nullptr;   // where the device finds the bytes; of a dma-buf not at their address
 };
 
 class Fabric final : public FakeVerbs {
@@ -82,6 +83,8 @@ class Fabric final : public FakeVerbs {
   // Memory that a key leads to; nullptr when it does not.
   bool is_gone(const ibv_context* context) const { return faults.gone_device == context->device->name; }
   std::byte* at(uint64_t address, uint64_t size, uint32_t key, unsigned access);
+  // Gives it its key.
+  ibv_mr* add(const ibv_mr& region, std::byte* contents, unsigned access);
 
   std::vector<Device> devices;
   std::map<uint32_t, Pair*> pairs;

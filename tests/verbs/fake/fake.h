@@ -32,6 +32,7 @@ struct FakePort {
 struct FakeFaults {
   uint32_t most_inline_bytes = 512;
   uint64_t lockable_bytes = UINT64_MAX;  // of all registrations together
+  int dma_buf_error = 0;                 // why no dma-buf is registered
   uint64_t failing_request = 0;          // the so many-th request of any queue pair fails
   int failing_status = 0;                // with this ibv_wc_status
   bool cut = false;                      // nothing crosses: every request runs out of retries
@@ -55,6 +56,7 @@ struct FakeCounts {
   uint64_t mistakes = 0;                 // of the user: what a device would refuse or answer with silence
   std::string last_mistake;
   uint64_t registered_bytes = 0;
+  uint64_t dma_bufs = 0;                 // that are registered
   std::map<std::string, uint64_t> written_bytes;  // by the device that they came from
   bool by_gid = false;                   // how the last queue pair to connect reaches its peer
   int mtu_code = 0;

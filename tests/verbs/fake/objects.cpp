@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,8 @@
 using namespace tutti::test;
 
 namespace {
+
+constexpr uint64_t kPage = 4096;
 
 const FakePort& port_of(ibv_context* context) { return static_cast<Device*>(context->device)->port; }
 
@@ -91,19 +94,22 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, size_t size, uint64_t, u
     errno = ENOMEM;
     return nullptr;
   }
-  auto* region = new Region;
-  static_cast<ibv_mr&>(*region) = {.context = domain->context, .pd = domain, .addr = address, .length = size};
-  region->access = access;
-  region->lkey = region->rkey = ++fabric().next_number;
-  fabric().regions[region->rkey] = region;
   fabric().counted.registered_bytes += size;
-  return region;
+  return fabric().add({.context = domain->context, .pd = domain, .addr = address, .length = size},
+                      static_cast<std::byte*>(address), access);
 }
 int ibv_dereg_mr(ibv_mr* region) {
   std::lock_guard lock(fabric().mutex());
   fabric().regions.erase(region->rkey);
-  fabric().counted.registered_bytes -= region->length;
-  delete static_cast<Region*>(region);
+  auto* ended = static_cast<Region*>(region);
+  if (ended->contents == region->addr) {
+    fabric().counted.registered_bytes -= region->length;
+  } else {
+    --fabric().counted.dma_bufs;
+    auto within = reinterpret_cast<uintptr_t>(region->addr) % kPage;
+    ::munmap(ended->contents - within, within + region->length);
+  }
+  delete ended;
   return 0;
 }
 
