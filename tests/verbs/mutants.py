@@ -73,6 +73,7 @@ MUTANTS = [
      "      lane->sender().ask_for_all();  // which needs room for a request\n",
      "    lane->sender().ask_for_all();\n"
      "    while (!lane->sender().all_completed() && !lane->broken() && !deadline.passed()) {\n"),
+    ("a link waits for a peer that has ended", "link.cpp", "      if (!side_->receive().ok()) return;", "      "),
     ("a link does not say what it has gone over to", "link.h", 'is_over_tcp_ ? "tcp" : ""', '""'),
     ("a failed lane is told of before it is drained", "link_lanes.cpp",
      "lane.state() == VerbsLane::State::kShut && lane.is_drained()", "lane.state() == VerbsLane::State::kShut"),
