@@ -255,6 +255,18 @@ TEST_CASE("a link that ends with its queue full waits until all has arrived") {
   check_used_well(fake);
 }
 
+TEST_CASE("a link does not wait for what its peer would have to receive, once that has ended") {
+  Fake fake;
+  Job job(verbs_over_one_lane(), 2, kWindow);
+  check_ok(job.status());
+  fake.verbs->set_faults({.lag = 1'000'000});
+  job.node(0).links[1].reset();
+  check_ok(signal(job.link(1, 0), job.slice(1, 0, 0), Line{{1}}));
+  uint64_t before = fake.counts().looks;
+  job.node(1).links[0].reset();
+  CHECK(fake.counts().looks < before + 10);
+}
+
 TEST_CASE("a device that takes nothing inline works as well") {
   Fake fake;
   fake.verbs->set_faults({.most_inline_bytes = GENERATE(0u, 60u)});

@@ -30,7 +30,9 @@ void VerbsLink::finish() {
       lane->sender().ask_for_all();  // which needs room for a request
       auto taken = lane->take_completions(ignore);
       if (!taken.ok()) return;
-      if (!*taken) std::this_thread::yield();
+      if (*taken) continue;
+      if (!side_->receive().ok()) return;  // the peer has ended its link, and no device answers there any more
+      std::this_thread::yield();
     }
   }
   side_->finish(deadline);

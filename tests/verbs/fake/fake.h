@@ -51,6 +51,7 @@ struct FakeCounts {
   uint64_t requests = 0;
   uint64_t doorbells = 0;                // calls that post requests
   uint64_t completions = 0;
+  uint64_t looks = 0;                    // at completion queues
   uint64_t event_calls = 0;              // that ask for an event, or for whether there is one
   uint64_t not_ready = 0;                // messages that found no receive
   uint64_t mistakes = 0;                 // of the user: what a device would refuse or answer with silence
