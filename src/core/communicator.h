@@ -15,6 +15,7 @@
 #include "bootstrap/control.h"
 #include "core/call_record.h"
 #include "base/failure.h"
+#include "core/device_regions.h"
 #include "core/links.h"
 #include "core/gpu_calls.h"
 #include "core/own_ops.h"
@@ -70,6 +71,7 @@ class Communicator {
   Status admit_for_stream(tutti_request& request);
   void post(tutti_request& request);
   const std::shared_ptr<StreamEntry>& stream_entry();
+  DeviceRegions& device_regions() { return *device_regions_; }
   // Whether a call with such buffers may belong on a stream, although it has none. Cheap where the last calls had the
   // same buffers, and they were the host's.
   bool may_need_stream(const CallArguments& arguments) const {
@@ -311,6 +313,7 @@ class Communicator {
   std::vector<std::string> gpus_;         // then those of all ranks, by UUID
   std::unique_ptr<GpuCalls> gpu_calls_;
   std::unique_ptr<Links> links_;
+  std::shared_ptr<DeviceRegions> device_regions_;  // shared with calls on streams, which may be there for longer
   std::unique_ptr<PlanCache> plans_;
   WaitPolicy wait_policy_;
   DataPathOptions data_path_;

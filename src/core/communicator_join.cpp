@@ -108,6 +108,7 @@ Communicator::~Communicator() {
   context_->memory.remove_listener(this);
   control_.reset();  // no events from here on
   gpu_calls_.reset();
+  if (device_regions_) device_regions_->close();
 }
 
 Status Communicator::join(const JoinInfo& info, Deadline deadline) {
@@ -157,6 +158,7 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
                            .token = control_->token(),
                            .interface = config_.interface};
   links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
+  device_regions_ = std::make_shared<DeviceRegions>(*links_);
   Facts mine;
   mine.rank.inventory = TUTTI_TRY(discover_live(static_cast<int>(config_.host_fd)));
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));

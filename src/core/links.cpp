@@ -35,6 +35,7 @@ VerbsOptions verbs_options(const Config& config) {
           .retries = static_cast<int>(config.ib_retries),
           .regions = static_cast<size_t>(config.ib_regions),
           .region_bytes = static_cast<uint64_t>(config.ib_region_bytes),
+          .takes_device_memory = config.ib_dmabuf != 0,
           .goes_over_tcp = config.transport.empty()};
 }
 
@@ -73,6 +74,7 @@ Links::Links(const TransportContext& context, const Config& config)
               .slot_bytes = config.staging_slot_bytes()},
       ends_(context.nranks),
       peers_(context.nranks),
+      reaches_device_memory_(context.nranks),
       waiting_cpu_(context.rank) {}
 
 Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, const Config& config,
@@ -222,6 +224,7 @@ Result<Progress> Links::connect_one(int rank) {
   peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
   if (peers_[rank]->mapped() || end.link->traits().places) ++peers_in_memory_;
   if (end.link->traits().lands) ++peers_that_land_;
+  reaches_device_memory_[rank].store(end.carrier->transport->takes_device_memory(), std::memory_order_release);
   waiting_cpu_.tell_again();  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;
@@ -286,6 +289,19 @@ Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
     TUTTI_TRY(share_if_possible(peers_[rank]->link(), *memory));
   }
   return {};
+}
+
+Transport* Links::device_transport() const {
+  for (const Carrier& carrier : carriers_) {
+    if (carrier.transport->takes_device_memory()) return carrier.transport.get();
+  }
+  return nullptr;
+}
+
+Result<Window> Links::share_device_memory(int rank, const LocalMemory& memory, const std::byte* data,
+                                          std::set<int>& told) {
+  if (told.insert(rank).second) TUTTI_TRY(share_if_possible(peers_[rank]->link(), memory));
+  return Window{memory.id, static_cast<uint64_t>(data - memory.bytes.data())};
 }
 
 void Links::land_in(std::span<std::byte> memory) {

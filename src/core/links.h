@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,13 @@ class Links {
   // Between the two a region that was shared stays where peers' puts reach it, whatever else is shared. Counted.
   void hold(uint64_t key);
   void let_go(uint64_t key);
+  // The transport that reaches memory of GPUs by itself; null if there is none.
+  Transport* device_transport() const;
+  // Any thread: whether the link to `rank` is one of it. Not before it is connected.
+  bool reaches_device_memory(int rank) const { return reaches_device_memory_[rank].load(std::memory_order_acquire); }
+  // Where that is for a peer that puts into it, which knows of it from here on if its link reaches it. `told`: to whom
+  // this was told before.
+  Result<Window> share_device_memory(int rank, const LocalMemory& memory, const std::byte* data, std::set<int>& told);
   // Takes a region that was shared back from the peers.
   void forget(uint64_t key);
 
@@ -131,6 +139,7 @@ class Links {
   std::mutex ends_mutex_;                  // guards ends_ against abort() from other threads
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
+  std::vector<std::atomic<bool>> reaches_device_memory_;  // by rank
   int peers_in_memory_ = 0;                // of peers_
   int peers_that_land_ = 0;                // of them
   WaitingCpu waiting_cpu_;

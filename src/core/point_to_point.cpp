@@ -161,6 +161,7 @@ void PointToPoint::complete(tutti_request& request, Status result) {
     links_.let_go(placed->region.key);
     if (result.ok()) placed->copy_edges_out(arguments.output);
   }
+  if (result.ok() && request.transfer.is_on_device) result = request.device->region().see_writes();
   if (result.ok() && arguments.message != nullptr) {
     arguments.message->source = request.transfer.peer;
     arguments.message->count = request.transfer.size_bytes / size_of(arguments.datatype);

@@ -16,6 +16,7 @@
 #include "core/links.h"
 #include "core/memory_registry.h"
 #include "core/request.h"
+#include "kernels/kernels.h"
 
 namespace tutti {
 
@@ -99,6 +100,9 @@ class PointToPoint {
   Status arrive(const Arrival& arrival);
   Status receive_from(tutti_request& receive, const Arrival& arrival);
   Result<Window> place_for(tutti_request& receive);
+  // A part of a message into its receive's buffer.
+  static Status store(const tutti_request& receive, uint64_t offset, const std::byte* from, uint64_t size_bytes,
+                      Store store);
   void no_longer_kept(int source, uint64_t size_bytes);
   tutti_request* remove(Peer& peer, Where where, uint32_t offer);
 
@@ -107,7 +111,9 @@ class PointToPoint {
   Result<bool> send_first(Peer& peer);
   Result<bool> send_data(Peer& peer);
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
-  Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes);
+  // `in_line`: the payload may be read, and go, where it is short.
+  Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes,
+                                 bool in_line = true);
   bool may_be_kept(Peer& peer, uint64_t size_bytes) const;
   Result<PutResult> send_placed(Peer& peer, const Header& header, const RemoteSlice& into, const std::byte* from,
                                 uint64_t size_bytes);

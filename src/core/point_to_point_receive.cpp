@@ -88,15 +88,15 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
   bool is_placed = message.kind == MessageKind::kDirect;
   auto found = std::find_if(lane.arriving.begin(), lane.arriving.end(),
                             [offer](const tutti_request* receive) { return receive->transfer.offer == offer; });
-  if (found == lane.arriving.end() || (is_placed && !(*found)->transfer.placed) ||
+  bool has_place = found != lane.arriving.end() && ((*found)->transfer.placed || (*found)->transfer.is_on_device);
+  if (found == lane.arriving.end() || (is_placed && !has_place) ||
       size_bytes > (*found)->transfer.size_bytes - (*found)->transfer.moved_bytes) {
     return error(Code::kRemote, "rank {} sent data that nobody asked for", peer.rank())
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
   Transfer& transfer = (*found)->transfer;
-  Store store = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
-  std::byte* to = transfer.placed ? transfer.placed->data : (*found)->arguments.output;
-  if (!is_placed) copy(to + transfer.moved_bytes, payload, size_bytes, store);
+  Store way = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
+  if (!is_placed) TUTTI_TRY(store(**found, transfer.moved_bytes, payload, size_bytes, way));
   transfer.moved_bytes += size_bytes;
   if (transfer.moved_bytes < transfer.size_bytes) return {};
   settle_later(lane, **found);
@@ -133,7 +133,7 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     return {};
   }
   const std::byte* from = arrival.local != nullptr ? arrival.local->arguments.input : arrival.data;
-  if (arrival.size_bytes > 0) copy(receive.arguments.output, from, arrival.size_bytes, Store::kCached);
+  if (arrival.size_bytes > 0) TUTTI_TRY(store(receive, 0, from, arrival.size_bytes, Store::kCached));
   if (arrival.local != nullptr) {
     complete(*arrival.local, {});
     complete(receive, {});
@@ -153,12 +153,25 @@ Result<Window> PointToPoint::place_for(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   Peer& peer = *links_.peers()[transfer.peer];
   if (peer.mapped() || !peer.link().traits().places) return Window();
+  if (receive.device) {
+    transfer.is_on_device = true;
+    return links_.share_device_memory(transfer.peer, receive.device->memory(), receive.arguments.output,
+                                      receive.device->told());
+  }
   auto shared = memory_.find(receive.arguments.output, transfer.size_bytes, {.use = Use::kWrite});
   if (!shared) return Window();
   Window window = TUTTI_TRY(links_.share(shared->region, shared->data));
   links_.hold(shared->region.key);
   transfer.placed = std::move(shared);
   return window;
+}
+
+Status PointToPoint::store(const tutti_request& receive, uint64_t offset, const std::byte* from, uint64_t size_bytes,
+                           Store store) {
+  std::byte* buffer = receive.transfer.placed ? receive.transfer.placed->data : receive.arguments.output;
+  if (receive.device) return receive.device->region().write(buffer + offset, {from, size_bytes});
+  copy(buffer + offset, from, size_bytes, store);
+  return {};
 }
 
 void PointToPoint::no_longer_kept(int source, uint64_t size_bytes) {

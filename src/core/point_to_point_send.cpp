@@ -79,7 +79,7 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     Header header{.kind = Kind::kData, .value = transfer.offer};
     const std::byte* from = transfer.from + transfer.moved_bytes;
     PutResult sent = into.memory != nullptr ? TUTTI_TRY(send_placed(peer, header, into, from, size))
-                                            : TUTTI_TRY(send_payload(peer, header, from, size));
+                                            : TUTTI_TRY(send_payload(peer, header, from, size, !request.device));
     if (sent == PutResult::kFull) return moved;
     moved = true;
     transfer.moved_bytes += size;
@@ -125,7 +125,7 @@ bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
 
 // Where a device reads shared memory itself, it is told which.
 Status PointToPoint::lend_to_link(Peer& peer, tutti_request& send) {
-  if (peer.mapped() || !peer.link().traits().places) return {};
+  if (peer.mapped() || !peer.link().traits().places || send.device) return {};
   auto shared = memory_.find(send.arguments.input, send.transfer.size_bytes);
   if (!shared) return {};
   TUTTI_TRY(links_.share(shared->region, shared->data));
@@ -153,11 +153,11 @@ Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
 }
 
 Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, const std::byte* from,
-                                             uint64_t size_bytes) {
+                                             uint64_t size_bytes, bool in_line) {
   Message message;
   message.size_bytes = size_bytes;
   if (size_bytes == 0) return send_one(peer, header, message, nullptr);
-  message.kind = size_bytes <= kInlineBytes ? MessageKind::kInline : MessageKind::kSlot;
+  message.kind = size_bytes <= kInlineBytes && in_line ? MessageKind::kInline : MessageKind::kSlot;
   SendStream& stream = peer.send_stream(channel_);
   // Not only when it goes out: a slot that becomes free in between would go without its payload.
   if (!stream.has_room()) return PutResult::kFull;

@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/status.h"
 #include "core/arguments.h"
+#include "core/device_regions.h"
 #include "core/memory_registry.h"
 #include "executor/message.h"
 #include "executor/own_op.h"
@@ -27,6 +29,7 @@ struct Transfer {
   uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
   Window window;             // or in what it shares; of a send: where the receiver has its data put
   std::optional<SharedBuffer> placed;  // of a receive: the memory there
+  bool is_on_device = false;           // of a receive: the sender was told where its buffer is, which is a GPU's
   size_t position = 0;       // among those in flight
   bool settles = false;      // it is done, but for what the link has not sent yet
   std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
@@ -46,6 +49,7 @@ struct tutti_request {
   uint32_t members = 0;          // how many they are
   bool is_repeated = false;      // of a blocking call: its arguments are those of the last one
   tutti::Transfer transfer;      // of a send or a receive
+  std::shared_ptr<tutti::DeviceRegions::Use> device;  // where its buffer is a GPU's, and a NIC reaches that
   std::optional<void*> profiled;    // while it runs: what the profiler has returned for it
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};

@@ -328,6 +328,20 @@ Status StreamCalls::find_streams(Staged& staged, DeviceModule& module) const {
   return {};
 }
 
+// A graph's calls go through the host's memory: it may be launched when the program has freed what it had.
+bool StreamCalls::is_left_on_device(tutti_request& request, Communicator& communicator, const Staged& staged,
+                                    DeviceModule& module) {
+  if (staged.is_captured || !is_point_to_point(request.arguments.collective)) return false;
+  bool is_send = request.arguments.collective == TUTTI_SEND;
+  auto* data = is_send ? const_cast<std::byte*>(request.arguments.input) : request.arguments.output;
+  uint64_t size_bytes = is_send ? request.geometry.input_bytes : request.geometry.output_bytes;
+  auto place = module.place_of(data);
+  if (!place.ok() || place->kind != MemoryKind::kDevice) return false;
+  request.device = communicator.device_regions().use(module, request.arguments.peer, {data, size_bytes},
+                                                     staged.streams.front().context);
+  return request.device != nullptr;
+}
+
 // Gives all calls host memory for what they have on devices, and says what is copied there and back.
 Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
   struct Pair {
@@ -350,10 +364,11 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
       pairs.push_back(pair);
       continue;
     }
-    const tutti_request& request = *member.request;
+    tutti_request& request = *member.request;
+    bool stays = is_left_on_device(request, *member.communicator, staged, module);
     auto look = [&](const std::byte* data, uint64_t size_bytes) -> Result<Buffer> {
       auto kind = size_bytes > 0 ? TUTTI_TRY(module.place_of(data)).kind : MemoryKind::kHost;
-      return Buffer{const_cast<std::byte*>(data), size_bytes, size_bytes > 0 && !is_for_host(kind)};
+      return Buffer{const_cast<std::byte*>(data), size_bytes, size_bytes > 0 && !is_for_host(kind) && !stays};
     };
     pair.input = TUTTI_TRY(look(request.arguments.input, request.geometry.input_bytes));
     pair.output = TUTTI_TRY(look(request.arguments.output, request.geometry.output_bytes));

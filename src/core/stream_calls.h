@@ -166,6 +166,9 @@ class StreamCalls {
   Status find_streams(Staged& staged, DeviceModule& module) const;
   Result<Words*> take_words();
   Status stage(Staged& staged, DeviceModule& module);
+  // Has a NIC send and receive the message where its buffer is, if one can. True: the buffer needs no host memory.
+  static bool is_left_on_device(tutti_request& request, Communicator& communicator, const Staged& staged,
+                                DeviceModule& module);
   void collect();
 
   Devices devices_;

@@ -50,4 +50,16 @@ class BesideCaptures {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+// A stream that goes on while the program's streams wait.
+inline Result<Stream> make_stream_beside_others(const Driver& driver, CUcontext context) {
+  BesideCaptures beside(driver);
+  Current current = TUTTI_TRY(Current::make(driver, context));
+  CUstream made = nullptr;
+  int least = 0, greatest = 0;
+  TUTTI_CUDA_TRY(driver, cuCtxGetStreamPriorityRange, &least, &greatest);
+  // Streams of one priority may share a queue, in which one waits behind what another one waits for.
+  TUTTI_CUDA_TRY(driver, cuStreamCreateWithPriority, &made, CU_STREAM_NON_BLOCKING, greatest);
+  return Stream{made, context};
+}
+
 }  // namespace tutti::cuda

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cuda/direct_access.h"
 #include "cuda/order.h"
 #include "cuda/pinned_words.h"
 #include "cuda/shared_buffers.h"
@@ -18,7 +19,8 @@ using Stream = DeviceModule::Stream;
 
 class Module : public DeviceModule {
  public:
-  explicit Module(const Driver& driver) : driver_(driver), pinned_(driver_), own_buffers_(driver_) {}
+  explicit Module(const Driver& driver)
+      : driver_(driver), pinned_(driver_), own_buffers_(driver_), direct_access_(driver_) {}
 
   Result<BufferPlace> place_of(const void* pointer) override;
   Result<Stream> stream_of(tutti_stream_t handle, int device) override;
@@ -41,7 +43,9 @@ class Module : public DeviceModule {
 
   std::unique_ptr<StreamOrder> make_order() override { return std::make_unique<Order>(driver_); }
 
-  Result<Stream> make_stream(void* context) override;
+  Result<Stream> make_stream(void* context) override {
+    return make_stream_beside_others(driver_, static_cast<CUcontext>(context));
+  }
   void drop_stream(const Stream& stream) noexcept override {
     auto current = Current::make(driver_, context_of(stream));
     (void)driver_.cuStreamDestroy(handle_of(stream));
@@ -54,6 +58,17 @@ class Module : public DeviceModule {
   Result<bool> has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) override;
   Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) override {
     return own_buffers_.share(pointer, static_cast<CUcontext>(gpu.context));
+  }
+  Result<DeviceAllocation> allocation_of(const void* pointer, void* context) override {
+    return direct_access_.allocation_of(pointer, static_cast<CUcontext>(context));
+  }
+  uint64_t allocation_id(const void* pointer) noexcept override { return direct_access_.allocation_id(pointer); }
+  Result<DmaBuf> open_dma_buf(const DeviceAllocation& allocation) override {
+    return direct_access_.open_dma_buf(allocation);
+  }
+  Status see_writes(void* context) override { return direct_access_.see_writes(static_cast<CUcontext>(context)); }
+  Status copy_now(const StreamCopy& copy, void* context) override {
+    return direct_access_.copy_now(copy, static_cast<CUcontext>(context));
   }
   Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) override;
 
@@ -77,6 +92,7 @@ class Module : public DeviceModule {
   const Driver driver_;
   PinnedMemory pinned_;
   OwnBuffers own_buffers_;
+  DirectAccess direct_access_;
   std::mutex mutex_;
   std::map<int, CUcontext> primary_contexts_;  // guarded by it; of devices that were asked for
 };
@@ -163,17 +179,6 @@ Status Module::copy(CUstream stream, std::span<const StreamCopy> copies) const {
                    reinterpret_cast<CUdeviceptr>(each.from), each.size_bytes, stream);
   }
   return {};
-}
-
-Result<Stream> Module::make_stream(void* context) {
-  BesideCaptures beside(driver_);
-  Current current = TUTTI_TRY(Current::make(driver_, static_cast<CUcontext>(context)));
-  CUstream made = nullptr;
-  int least = 0, greatest = 0;
-  TUTTI_CUDA_TRY(driver_, cuCtxGetStreamPriorityRange, &least, &greatest);
-  // Streams of one priority may share a queue, in which one waits behind what another one waits for.
-  TUTTI_CUDA_TRY(driver_, cuStreamCreateWithPriority, &made, CU_STREAM_NON_BLOCKING, greatest);
-  return Stream{made, context};
 }
 
 Result<std::optional<DeviceModule::Gpu>> Module::current_gpu() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/status.h"
 #include "kernels/cuda/job.h"
 #include "tutti/tutti.h"
@@ -81,6 +82,14 @@ struct DeviceBuffer {
   void* context = nullptr;  // the driver's, in that process
   bool has_handle = false;  // false: only streams of that context can use it
   std::array<std::byte, 64> handle{};
+};
+
+// Memory of a device that was allocated at once.
+struct DeviceAllocation {
+  std::span<std::byte> bytes;  // at the device's addresses
+  uint64_t id = 0;             // that the process never gives to another one
+  void* context = nullptr;     // of streams that use it
+  bool sees_writes = false;    // in order, that other devices make there
 };
 
 // A stream, and the driver's context that it belongs to.
@@ -211,6 +220,20 @@ class DeviceModule {
   virtual Result<bool> has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) = 0;
   // Of device memory.
   virtual Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) = 0;
+
+  // For devices that reach the memory of GPUs by themselves, such as NICs. What device memory is part of; `context`: of
+  // a stream that uses it. Errors: it is of another GPU than that stream.
+  virtual Result<DeviceAllocation> allocation_of(const void* pointer, void* context) = 0;
+  // The id of the allocation that is at that address now; 0: there is none.
+  virtual uint64_t allocation_id(const void* pointer) noexcept = 0;
+  // Errors: the driver has none, or cannot have the GPU see what others have written.
+  virtual Result<DmaBuf> open_dma_buf(const DeviceAllocation& allocation) = 0;
+  // What others have written there, as this process knows, streams of the context see from when this returns, also
+  // where they do not see it in order. Blocks.
+  virtual Status see_writes(void* context) = 0;
+  // Copies from or to that memory, whatever streams wait for, and blocks until it is done.
+  virtual Status copy_now(const StreamCopy& copy, void* context) = 0;
+
   // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.
   virtual Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached,
                           const WordValue& gate) = 0;

@@ -1,5 +1,6 @@
 // What stands in the way of RDMA on this host, by what sysfs, device files and the limits say.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 
@@ -262,10 +263,46 @@ void look_at_pci(SystemView& system, const std::string& device, bool has_gpus, s
   }
 }
 
-// Whatever the kernel could register of it (dmabuf, nvidia_peermem).
-void look_at_gpus(std::vector<Finding>& findings) {
-  findings.push_back({Level::kNote, "GPU memory", "tutti does not register GPU memory for RDMA so far: what ranks have "
-                      "on GPUs goes to other hosts through the memory of this one", "none; nothing has to be set up"});
+// "5.14.0-427.el9" is not older than {5, 12}. What does not look like a version is not old.
+bool is_older(std::string_view version, std::array<int, 2> least) {
+  std::array<int, 2> numbers{};
+  const char* at = version.data();
+  const char* end = at + version.size();
+  for (int& number : numbers) {
+    auto parsed = std::from_chars(at, end, number);
+    if (parsed.ec != std::errc()) return false;
+    at = parsed.ptr == end ? end : parsed.ptr + 1;
+  }
+  return numbers < least;
+}
+
+// What keeps RDMA devices from memory of GPUs (dmabuf): the GPUs' driver, the kernel, the library or the devices.
+void look_at_gpus(SystemView& system, const ProcessFacts& process, const std::vector<std::string>& devices,
+                  std::vector<Finding>& findings) {
+  constexpr std::string_view kStaged = "so messages of GPU memory go to other hosts through the memory of this one";
+  auto find = [&](std::string_view why, std::string_view remedy) {
+    findings.push_back({Level::kNote, "GPU memory", fmt::format("{}, {}", why, kStaged), std::string(remedy)});
+  };
+  std::string driver = first_line(system, "/proc/driver/nvidia/version");
+  if (!driver.empty() && driver.find("Open Kernel Module") == std::string::npos) {
+    find("the kernel modules of NVIDIA's driver are not the open ones, which alone have dmabuf",
+         "install the open ones (nvidia-open, version 515 or newer; GPUs since Turing); tutti does not use "
+         "nvidia_peermem, which takes their place for other libraries");
+  }
+  if (is_older(process.kernel, {5, 12})) {
+    find(fmt::format("the kernel ({}) is older than 5.12 and has no dmabuf for RDMA", process.kernel),
+         "Linux 5.12 or newer");
+  }
+  constexpr const char* kLibrary = "libibverbs.so.1";
+  if (system.has_library(kLibrary) && !system.has_library(kLibrary, "ibv_reg_dmabuf_mr")) {
+    find("libibverbs.so.1 has no ibv_reg_dmabuf_mr", "install rdma-core 34 or newer");
+  }
+  bool are_software = std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
+    return system.read_link(fmt::format("{}/{}", kDevices, device)).value_or("").find("/virtual/") != std::string::npos;
+  });
+  if (are_software) {
+    find("software devices of RDMA reach the memory of the host alone", "none; an adapter is needed");
+  }
 }
 
 }  // namespace
@@ -284,7 +321,7 @@ std::vector<Finding> diagnose_rdma(SystemView& system, const ProcessFacts& proce
   look_at_mtus(system, ports, findings);
   bool has_gpus = !discover_gpus(system).empty();
   for (const std::string& device : devices) look_at_pci(system, device, has_gpus, findings);
-  if (has_gpus) look_at_gpus(findings);
+  if (has_gpus) look_at_gpus(system, process, devices, findings);
   return findings;
 }
 

@@ -124,11 +124,12 @@ std::vector<ManagedGpu> LiveSystem::managed_gpus() {
   return known;
 }
 
-bool LiveSystem::has_library(const std::string& name) {
+bool LiveSystem::has_library(const std::string& name, const std::string& function) {
   void* library = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return false;
+  bool has_it = function.empty() || ::dlsym(library, function.c_str()) != nullptr;
   ::dlclose(library);
-  return true;
+  return has_it;
 }
 
 bool LiveSystem::may_open(const std::string& path) {

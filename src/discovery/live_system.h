@@ -16,7 +16,7 @@ class LiveSystem final : public SystemView {
   Result<ProcessFacts> process() override;
   uint64_t filesystem_bytes(const std::string& path) override;
   std::vector<ManagedGpu> managed_gpus() override;
-  bool has_library(const std::string& name) override;
+  bool has_library(const std::string& name, const std::string& function) override;
   bool may_open(const std::string& path) override;
 };
 

@@ -10,6 +10,10 @@
 namespace tutti {
 namespace {
 
+std::string with(const std::string& library, const std::string& function) {
+  return function.empty() ? library : library + ":" + function;
+}
+
 // Passes every question on and writes the answer down.
 class Recorder final : public SystemView {
  public:
@@ -37,9 +41,9 @@ class Recorder final : public SystemView {
     return machine_.filesystems[path] = system_.filesystem_bytes(path);
   }
   std::vector<ManagedGpu> managed_gpus() override { return machine_.gpus = system_.managed_gpus(); }
-  bool has_library(const std::string& name) override {
-    bool present = system_.has_library(name);
-    if (present) machine_.libraries.push_back(name);
+  bool has_library(const std::string& name, const std::string& function) override {
+    bool present = system_.has_library(name, function);
+    if (present) machine_.libraries.push_back(with(name, function));
     return present;
   }
   bool may_open(const std::string& path) override {
@@ -86,8 +90,9 @@ class RecordedSystem final : public SystemView {
     return found == machine_.filesystems.end() ? 0 : found->second;
   }
   std::vector<ManagedGpu> managed_gpus() override { return machine_.gpus; }
-  bool has_library(const std::string& name) override {
-    return std::find(machine_.libraries.begin(), machine_.libraries.end(), name) != machine_.libraries.end();
+  bool has_library(const std::string& name, const std::string& function) override {
+    const auto& known = machine_.libraries;
+    return std::find(known.begin(), known.end(), with(name, function)) != known.end();
   }
   bool may_open(const std::string& path) override {
     return std::find(machine_.forbidden.begin(), machine_.forbidden.end(), path) == machine_.forbidden.end();

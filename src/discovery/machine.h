@@ -26,7 +26,8 @@ struct Machine {
   std::vector<std::string> cgroup_mounts;       // lines of /proc/self/mountinfo
   std::map<std::string, uint64_t> filesystems;  // sizes in bytes by mount point
   std::vector<ManagedGpu> gpus;                 // what their management library said of them
-  std::vector<std::string> libraries;           // those of the libraries asked for that were there
+  // Those of the libraries asked for that were there: "libibverbs.so.1", and with a function "libibverbs.so.1:name".
+  std::vector<std::string> libraries;
   std::vector<std::string> forbidden;           // device files asked for that the process may not open
   Costs costs;                                  // as calibrated when it was recorded
   friend bool operator==(const Machine&, const Machine&) = default;

@@ -76,8 +76,8 @@ class SystemView {
   virtual uint64_t filesystem_bytes(const std::string& path) = 0;
   // None where no such library is installed.
   virtual std::vector<ManagedGpu> managed_gpus() = 0;
-  // Whether the shared library can be opened.
-  virtual bool has_library(const std::string& name) = 0;
+  // Whether the shared library can be opened, and, unless that is empty, has that function.
+  virtual bool has_library(const std::string& name, const std::string& function = {}) = 0;
   // False where this process has no right to read and write the device file, or its container has not. It is opened for
   // that: permissions alone do not tell.
   virtual bool may_open(const std::string& path) = 0;

@@ -24,5 +24,6 @@ passed: the interpreter of Programs, 2 to 8 ranks as streams of one GPU
 passed: all_reduce of every type and operation, 8 ranks of one GPU
 Streams of two processes, by words, there and back
 cuIpcOpenMemHandle
+Allocation of 70001 bytes: of 70001 at ...000, sees writes in order: true; a dma-buf, 0 bytes in
 , 0 failed, in 
 LINES

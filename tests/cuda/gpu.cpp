@@ -34,6 +34,8 @@ const Gpu& Gpu::driver() {
     gpu.fake_all_calls = reinterpret_cast<decltype(gpu.fake_all_calls)>(::dlsym(handle, "fake_cuda_all_calls"));
     gpu.fake_give_native_atomics =
         reinterpret_cast<decltype(gpu.fake_give_native_atomics)>(::dlsym(handle, "fake_cuda_give_native_atomics"));
+    gpu.fake_give_direct_access =
+        reinterpret_cast<decltype(gpu.fake_give_direct_access)>(::dlsym(handle, "fake_cuda_give_direct_access"));
     must(gpu.cuInit(0));
     return gpu;
   }();

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/direct_access.h"
 #include "cuda/driver.h"
 
 namespace tutti::cuda {
@@ -73,6 +74,7 @@ class Process {
     }
   }
   CUdeviceptr memory() const { return memory_; }
+  CUcontext context() const { return context_; }
 
  private:
   CUstreamBatchMemOpParams op(uint32_t& word, uint32_t value, bool is_store) const {
@@ -137,6 +139,11 @@ std::vector<Call> calls_of(const Driver& driver, const Shared& shared, std::vect
       {"cuStreamDestroy", [&] { return driver.cuStreamDestroy(stream); }},
       {"cuEventCreate", [&] { return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING); }},
       {"cuEventDestroy", [&] { return driver.cuEventDestroy(event); }},
+      {"cuFlushGPUDirectRDMAWrites",
+       [&] {
+         return driver.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                                  CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+       }},
   };
 }
 
@@ -212,6 +219,26 @@ void say_hand_over(const Driver& driver, const Process& process, int rounds) {
   say(fmt::format("Two streams of a process, by events, there and back: {:.1f} us", us_since(begin) / rounds));
 }
 
+// What a NIC finds: whether memory of any size has a dma-buf, also where it neither begins nor ends with a page.
+void say_direct_access(const Driver& driver, const Process& process) {
+  DirectAccess access(driver);
+  for (size_t size_bytes : {size_t{700}, size_t{70'001}, size_t{3'000'001}, kBufferBytes}) {
+    CUdeviceptr memory = 0;
+    process.must("cuMemAlloc", driver.cuMemAlloc(&memory, size_bytes));
+    auto allocation = access.allocation_of(reinterpret_cast<void*>(memory), process.context());
+    std::string found = std::string(allocation.status().message());
+    if (allocation.ok()) {
+      auto dma_buf = access.open_dma_buf(*allocation);
+      found = fmt::format("of {} at ...{:03x}, sees writes in order: {}; {}", allocation->bytes.size(), memory & 0xfff,
+                          allocation->sees_writes,
+                          dma_buf.ok() ? fmt::format("a dma-buf, {} bytes in", dma_buf->offset)
+                                       : std::string(dma_buf.status().message()));
+    }
+    say(fmt::format("Allocation of {} bytes: {}", size_bytes, found));
+    process.must("cuMemFree", driver.cuMemFree(memory));
+  }
+}
+
 void await(const Shared& shared, int step) {
   while (shared.step.load(std::memory_order_acquire) < step) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
@@ -234,6 +261,7 @@ int probe(const Driver& driver, Shared& shared, int rounds) {
   await(shared, 1);
   say_which_wait(driver, process, shared, rounds);
   say_hand_over(driver, process, rounds);
+  say_direct_access(driver, process);
   shared.ping = shared.pong = 0;
   shared.step.store(2, std::memory_order_release);
   await(shared, 3);

@@ -26,7 +26,7 @@ Machine healthy() {
   Machine machine = *parsed;
   machine.process.memlock_bytes = UINT64_MAX;
   machine.process.kernel = "6.1.0";
-  machine.libraries = {"libibverbs.so.1"};
+  machine.libraries = {"libibverbs.so.1", "libibverbs.so.1:ibv_reg_dmabuf_mr"};
   machine.filesystems["/dev/infiniband"] = 1 << 20;
   machine.links[kDevice] = "../../devices/pci0000:16/0000:16:01.0/0000:17:00.0/infiniband/mlx5_0";
   TextMap& files = machine.files;
@@ -62,6 +62,8 @@ void check_finds(const Machine& machine, Level level, const std::string& topic, 
 }
 
 void add_gpu(Machine& machine) {
+  machine.files["/proc/driver/nvidia/version"] =
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\n";
   machine.files["/proc/driver/nvidia/gpus/0000:18:00.0/information"] = "Model: \t NVIDIA H200\nGPU UUID: \t GPU-1\n";
 }
 
@@ -198,21 +200,51 @@ TEST_CASE("an IOMMU that translates is a note") {
   CHECK(findings_of(machine).empty());
 }
 
-TEST_CASE("with GPUs, a bridge that redirects is a note, and that their memory is not registered") {
+TEST_CASE("with GPUs, a bridge that redirects is a note") {
   Machine machine = healthy();
   std::string config = "/sys/bus/pci/devices/0000:16:01.0/config";
   machine.files[config] = config_with_acs(0x1d);
   CHECK(findings_of(machine).empty());
   add_gpu(machine);
   auto findings = findings_of(machine);
-  REQUIRE(findings.size() == 2);
+  REQUIRE(findings.size() == 1);
   CHECK(findings[0].topic == "ACS");
   CHECK(findings[0].fact.find("0000:16:01.0") != std::string::npos);
   CHECK(findings[0].remedy.find("setpci -s 0000:16:01.0 ECAP_ACS+6.w=0") != std::string::npos);
   for (const std::string& other : {config_with_acs(0x11), std::string(64, '\xff'), std::string()}) {
     machine.files[config] = other;
-    check_finds(machine, Level::kNote, "GPU memory", "does not register GPU memory", "nothing has to be set up");
+    CHECK(findings_of(machine).empty());
   }
+}
+
+TEST_CASE("what keeps devices from memory of GPUs is a note that says what to do") {
+  Machine machine = healthy();
+  add_gpu(machine);
+  std::string& driver = machine.files["/proc/driver/nvidia/version"];
+  const std::string open = driver;
+  auto check_note = [&](const std::string& fact, const std::string& remedy) {
+    check_finds(machine, Level::kNote, "GPU memory", fact, remedy);
+  };
+  driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n";
+  check_note("are not the open ones", "nvidia-open");
+  driver = open;
+  machine.process.kernel = "5.11.22-generic";
+  check_note("(5.11.22-generic) is older than 5.12", "5.12 or newer");
+  for (const char* newer : {"5.12", "6.1.0", "10.0.1", "unknown"}) {
+    machine.process.kernel = newer;
+    CHECK(findings_of(machine).empty());
+  }
+  machine.libraries = {"libibverbs.so.1"};
+  check_note("no ibv_reg_dmabuf_mr", "rdma-core 34");
+  machine = healthy();
+  add_gpu(machine);
+  machine.links[kDevice] = "../../devices/virtual/infiniband/mlx5_0";
+  check_note("software devices", "an adapter is needed");
+  // Without GPUs nothing of it matters.
+  Machine without = healthy();
+  without.libraries = {"libibverbs.so.1"};
+  without.process.kernel = "4.18.0";
+  CHECK(findings_of(without).empty());
 }
 
 TEST_CASE("problems come first, in text and in JSON") {

@@ -83,7 +83,7 @@ class SystemBelow final : public SystemView {
   Result<ProcessFacts> process() override { return ProcessFacts(); }
   uint64_t filesystem_bytes(const std::string&) override { return 0; }
   std::vector<ManagedGpu> managed_gpus() override { return {}; }
-  bool has_library(const std::string&) override { return false; }
+  bool has_library(const std::string&, const std::string&) override { return false; }
   bool may_open(const std::string&) override { return true; }
 
  private:

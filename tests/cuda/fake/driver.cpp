@@ -27,6 +27,8 @@ std::atomic<bool> gives_native_atomics{false};
 
 std::atomic<int> device_that_holds{-1};
 
+std::atomic<int> direct_access{kFakeDmaBuf | kFakeOrdered};
+
 struct Failure {
   std::string call;
   int after = 0;  // calls that go well first
@@ -140,6 +142,8 @@ FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give !
 
 // Whether devices are joined by what takes atomic operations.
 FOR_TESTS void fake_cuda_give_native_atomics(int give) { gives_native_atomics = give != 0; }
+// What devices offer NICs.
+FOR_TESTS void fake_cuda_give_direct_access(int offered) { direct_access = offered; }
 // How many calls the program has made, of all kinds.
 FOR_TESTS int fake_cuda_all_calls() {
   std::lock_guard lock(failure_mutex);
@@ -193,9 +197,27 @@ CALL cuDeviceGetUuid_v2(CUuuid* id, CUdevice device) {
 }
 CALL cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   BEGIN(cuDeviceGetAttribute);
-  if (attribute != CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) return CUDA_ERROR_INVALID_VALUE;
-  *value = 3;
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 3; break;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: *value = direct_access & kFakeDmaBuf ? 1 : 0; break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+      *value = direct_access & kFakeOrdered ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                                            : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+      break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+      *value = direct_access & kFakeFlushes ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST : 0;
+      break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
   return CUDA_SUCCESS;
+}
+CALL cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope) {
+  BEGIN(cuFlushGPUDirectRDMAWrites);
+  NEEDS_CONTEXT();
+  if ((direct_access & kFakeFlushes) == 0) return CUDA_ERROR_NOT_SUPPORTED;
+  bool is_right = target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX &&
+                  scope >= CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
+  return is_right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CALL cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
   BEGIN(cuDeviceGetP2PAttribute);

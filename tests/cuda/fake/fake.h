@@ -22,6 +22,8 @@
 #include "kernels/cuda/fused_bodies.h"
 #include "kernels/cuda/program_bodies.h"
 
+#include "cuda/fake/direct_access.h"
+
 namespace tutti::fake {
 
 // ---- Memory

@@ -108,6 +108,26 @@ CALL cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size_bytes, CUdeviceptr 
   *size_bytes = allocation.size_bytes;
   return CUDA_SUCCESS;
 }
+CALL cuMemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t size_bytes, CUmemRangeHandleType type,
+                                   unsigned long long flags) {
+  BEGIN(cuMemGetHandleForAddressRange);
+  NEEDS_CONTEXT();
+  constexpr size_t kPage = 4096;
+  Allocation allocation;
+  std::byte* contents = nullptr;
+  bool is_known = memory().find(reinterpret_cast<void*>(address), &allocation, &contents);
+  bool is_whole = address % kPage == 0 && size_bytes % kPage == 0;
+  if (!is_known || !is_whole || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto base = memory().base_of(reinterpret_cast<void*>(address));
+  size_t pages = (allocation.size_bytes + kPage - 1) / kPage;
+  if (address != base || size_bytes / kPage > pages) return CUDA_ERROR_INVALID_VALUE;
+  int fd = ::dup(allocation.fd);
+  if (fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  *static_cast<int*>(handle) = fd;
+  return CUDA_SUCCESS;
+}
 CALL cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   BEGIN(cuIpcGetMemHandle);
   NEEDS_CONTEXT();

@@ -1,0 +1,99 @@
+// DeviceRegions: memory of GPUs that a communicator's messages leave from and arrive in without the host, since NICs
+// reach it by themselves. What is registered stays so for the next message, as long as the program does not free it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "core/links.h"
+#include "device/device.h"
+
+namespace tutti {
+
+// An allocation. Its dma-buf stays open, so that transports need not call the driver, which may wait for streams that
+// wait for them.
+class DeviceRegion final : public DeviceMemory {
+ public:
+  DeviceRegion(DeviceModule& module, const DeviceAllocation& allocation, DmaBuf dma_buf)
+      : module_(module), allocation_(allocation), dma_buf_(std::move(dma_buf)) {}
+  DeviceRegion(const DeviceRegion&) = delete;
+  DeviceRegion& operator=(const DeviceRegion&) = delete;
+
+  std::span<std::byte> bytes() const override { return allocation_.bytes; }
+  const DmaBuf& dma_buf() const override { return dma_buf_; }
+  Status read(std::span<std::byte> to, const std::byte* from) const override {
+    return module_.copy_now({to.data(), from, to.size()}, allocation_.context);
+  }
+  Status write(std::byte* to, std::span<const std::byte> from) const override {
+    return module_.copy_now({to, from.data(), from.size()}, allocation_.context);
+  }
+  // Streams see what devices have written there.
+  Status see_writes() const { return allocation_.sees_writes ? Status() : module_.see_writes(allocation_.context); }
+
+ private:
+  DeviceModule& module_;
+  const DeviceAllocation allocation_;
+  const DmaBuf dma_buf_;
+};
+
+class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
+  struct Entry;
+
+ public:
+  // A message's buffer: its region is registered until this ends.
+  class Use {
+   public:
+    Use(std::shared_ptr<DeviceRegions> regions, std::shared_ptr<Entry> entry)
+        : regions_(std::move(regions)), entry_(std::move(entry)) {}
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use();
+    const DeviceRegion& region() const;
+    const LocalMemory& memory() const;
+    // The ranks that know of it; for the thread with the communicator's turn.
+    std::set<int>& told() const;
+
+   private:
+    const std::shared_ptr<DeviceRegions> regions_;
+    const std::shared_ptr<Entry> entry_;
+  };
+
+  // `links` outlives it, or close().
+  explicit DeviceRegions(Links& links) : links_(links), transport_(links.device_transport()) {}
+  ~DeviceRegions() { close(); }
+  // Nothing is registered from here on.
+  void close();
+
+  // Any thread. Of a message to or from `peer` on a stream of `context`. Null: it goes through the host's memory, and
+  // the log says why, once for each reason.
+  std::shared_ptr<Use> use(DeviceModule& module, int peer, std::span<std::byte> buffer, void* context);
+
+ private:
+  struct Entry {
+    DeviceAllocation allocation;
+    std::unique_ptr<const DeviceRegion> region;  // null: the driver has no dma-buf of it
+    const LocalMemory* memory = nullptr;         // of the region
+    uint64_t used = 0;                           // by which message last
+    int users = 0;
+    std::set<int> told;
+  };
+  using Entries = std::map<uintptr_t, std::shared_ptr<Entry>>;  // by address
+
+  // With mutex_:
+  Result<std::shared_ptr<Entry>> entry_of(DeviceModule& module, std::span<std::byte> buffer, void* context);
+  void make_room(DeviceModule& module);
+  Entries::iterator drop(Entries::iterator entry);
+  void tell_why_not(const std::string& why);
+
+  Links& links_;
+  std::mutex mutex_;      // guards what follows
+  Transport* transport_;  // null: there is none that takes memory of GPUs, or it is closed
+  Entries entries_;
+  uint64_t messages_ = 0;
+  std::set<std::string> told_;
+};
+
+}  // namespace tutti
