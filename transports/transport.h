@@ -45,7 +45,7 @@ struct LinkTraits {
   bool mappable = false;           // shared() memory of the peer can be loaded from and stored to
   bool pullable = false;           // Link::pull works: proven at connect
   bool places = false;             // a put into shared() memory of the peer lands there without a copy by the peer
-  bool lands = false;              // and one into any memory of the peer's, as long as that is its land_in()
+  bool lands = false;              // and one into any memory of the peer's, from its land_in() on
   uint64_t max_put_bytes = UINT64_MAX;
   friend bool operator==(const LinkTraits&, const LinkTraits&) = default;
 };
@@ -53,7 +53,7 @@ struct LinkTraits {
 // The id of the memory that a Transport exports first: its Links' own messages lie there, so it is released after the
 // last of them, and who reads kArena of a peer may do so as long as the Link lives.
 inline constexpr uint32_t kArena = 1;
-// By this id a Link finds what the peer's land_in() is at that time, of any size.
+// By this id a Link finds all that the peer's puts may land in by land_in(), and more: it has any size.
 inline constexpr uint32_t kLanding = UINT32_MAX;
 
 // Memory of this rank that peers may write (and, if mappable, read). Made by Transport::export_memory.
@@ -137,9 +137,11 @@ class Link {
   // kLanding until the end: a peer that releases those breaks the link.
   virtual const RemoteMemory* find(uint32_t id) = 0;
 
-  // From now on the peer's puts may land in that memory of this rank's, too; empty: in none. All that was to come into
-  // the memory before has come: what is on its way there breaks the link. Only where traits().lands.
-  virtual void land_in(std::span<std::byte> /*memory*/) {}
+  // From now on the peer's puts to kLanding land in that memory of this rank's, from offset `at` on. Others, which are
+  // elsewhere in kLanding, stay. Only where traits().lands.
+  virtual void land_in(uint64_t /*at*/, std::span<std::byte> /*memory*/) {}
+  // No more in what is at `at`. All that was to come there has come: what is on its way breaks the link.
+  virtual void land_no_more(uint64_t /*at*/) {}
 
   // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared
   // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed.

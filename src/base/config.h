@@ -71,8 +71,8 @@ struct Config {
   // Which algorithms `tutti bench --tune` found fastest: "" (what is stored for such ranks), "off", or a file.
   std::string tuning;
 
-  // A multiple of 64. Sockets within a host are quickest with slices that leave little room for anything else in a
-  // second-level cache.
+  // A multiple of 64. Where all goes over sockets, slots take slices as large as are quickest within a host; on several
+  // hosts they are larger than slices are, and what is not used is no memory.
   uint64_t staging_slot_bytes() const {
     constexpr int64_t kUsual = 256 * 1024, kOfSockets = 512 * 1024;
     int64_t wanted = slot_bytes > 0 ? slot_bytes : transport == "tcp" ? kOfSockets : kUsual;

@@ -346,7 +346,7 @@ class Communicator {
   WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
   Call call_;
-  bool has_landing_ = false;             // peers' puts may land in the active call's output
+  Window landing_;                       // where peers' puts may land in the active call's output
   bool tries_pulls_ = false;             // with the active call, which runs since:
   Clock::time_point launched_;
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again

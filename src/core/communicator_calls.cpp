@@ -202,13 +202,12 @@ void Communicator::open_landing() {
   uint64_t output_bytes = active_->geometry.output_bytes;
   bool pays = call_.announces_output && output_bytes >= kLeast && links_->has_peers_that_land();
   if (!pays || call_.output_window) return;
-  links_->land_in({call_.output, output_bytes});
-  call_.landing = {kLanding, 0};
-  has_landing_ = true;
+  call_.landing = links_->land_in({call_.output, output_bytes});
+  landing_ = call_.landing;
 }
 
 void Communicator::hand_over_result() {
-  if (std::exchange(has_landing_, false)) links_->land_in({});
+  if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
   if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   if (edges_) edges_->copy_edges_out(active_->arguments.output);

@@ -63,6 +63,8 @@ constexpr uint64_t credit_of(uint64_t size_bytes) { return size_bytes + 128; }
 // So much of a message goes at once where the receiver's memory takes it: as much as keeps a fast port busy for long
 // enough to prepare the next part, and no longer, since all else for the receiver waits behind it.
 inline constexpr uint64_t kPlacedAtOnceBytes = 4 * 1024 * 1024;
+// Of a socket's, which may be slow.
+inline constexpr uint64_t kLandedAtOnceBytes = 1024 * 1024;
 
 // Between two looks at everything else.
 inline constexpr uint64_t kReadAtOnceBytes = 1024 * 1024;

@@ -304,9 +304,20 @@ Result<Window> Links::share_device_memory(int rank, const LocalMemory& memory, c
   return Window{memory.id, static_cast<uint64_t>(data - memory.bytes.data())};
 }
 
-void Links::land_in(std::span<std::byte> memory) {
+Window Links::land_in(std::span<std::byte> memory, int rank) {
+  Window landing{kLanding, next_landing_};
+  next_landing_ += memory.size();
   for (auto& peer : peers_) {
-    if (peer && peer->link().traits().lands) peer->link().land_in(memory);
+    bool is_meant = peer && (rank == kEveryRank || peer->rank() == rank);
+    if (is_meant && peer->link().traits().lands) peer->link().land_in(landing.offset, memory);
+  }
+  return landing;
+}
+
+void Links::land_no_more(const Window& landing, int rank) {
+  for (auto& peer : peers_) {
+    bool is_meant = peer && (rank == kEveryRank || peer->rank() == rank);
+    if (is_meant && peer->link().traits().lands) peer->link().land_no_more(landing.offset);
   }
 }
 

@@ -59,8 +59,11 @@ class Links {
   // Where `region` is for peers that can map it or put into it: shares it with all that are connected, for the call
   // that is about to begin. None when no peer can.
   Result<Window> share(const MemoryRegion& region, const std::byte* data);
-  // Until the next call of this, peers' puts may land in that memory without a copy, as far as their links can.
-  void land_in(std::span<std::byte> memory);
+  // What the peers, or `rank` alone, may be told of memory in which their puts land without a copy until
+  // land_no_more(), as far as their links can.
+  static constexpr int kEveryRank = -1;
+  Window land_in(std::span<std::byte> memory, int rank = kEveryRank);
+  void land_no_more(const Window& landing, int rank = kEveryRank);
   bool has_peers_that_land() const { return peers_that_land_ > 0; }
   // Whether a peer reaches memory of this rank's caller: by mapping it, or because its puts land there.
   bool has_peers_in_memory() const { return peers_in_memory_ > 0; }
@@ -142,6 +145,7 @@ class Links {
   std::vector<std::atomic<bool>> reaches_device_memory_;  // by rank
   int peers_in_memory_ = 0;                // of peers_
   int peers_that_land_ = 0;                // of them
+  uint64_t next_landing_ = 0;              // where in kLanding
   WaitingCpu waiting_cpu_;
 };
 

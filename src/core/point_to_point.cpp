@@ -161,6 +161,9 @@ void PointToPoint::complete(tutti_request& request, Status result) {
     links_.let_go(placed->region.key);
     if (result.ok()) placed->copy_edges_out(arguments.output);
   }
+  if (Window landing = std::exchange(request.transfer.landing, {})) {
+    links_.land_no_more(landing, request.transfer.peer);
+  }
   if (result.ok() && request.transfer.is_on_device) result = request.device->region().see_writes();
   if (result.ok() && arguments.message != nullptr) {
     arguments.message->source = request.transfer.peer;

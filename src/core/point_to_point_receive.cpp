@@ -88,7 +88,7 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
   bool is_placed = message.kind == MessageKind::kDirect;
   auto found = std::find_if(lane.arriving.begin(), lane.arriving.end(),
                             [offer](const tutti_request* receive) { return receive->transfer.offer == offer; });
-  bool has_place = found != lane.arriving.end() && ((*found)->transfer.placed || (*found)->transfer.is_on_device);
+  bool has_place = found != lane.arriving.end() && (*found)->transfer.has_place();
   if (found == lane.arriving.end() || (is_placed && !has_place) ||
       size_bytes > (*found)->transfer.size_bytes - (*found)->transfer.moved_bytes) {
     return error(Code::kRemote, "rank {} sent data that nobody asked for", peer.rank())
@@ -152,7 +152,11 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
 Result<Window> PointToPoint::place_for(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   Peer& peer = *links_.peers()[transfer.peer];
-  if (peer.mapped() || !peer.link().traits().places) return Window();
+  LinkTraits traits = peer.link().traits();
+  if (traits.lands && !receive.device) {
+    return transfer.landing = links_.land_in({receive.arguments.output, transfer.size_bytes}, transfer.peer);
+  }
+  if (peer.mapped() || !traits.places) return Window();
   if (receive.device) {
     transfer.is_on_device = true;
     return links_.share_device_memory(transfer.peer, receive.device->memory(), receive.arguments.output,

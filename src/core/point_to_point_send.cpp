@@ -74,7 +74,9 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     tutti_request& request = *lane.flowing.front();
     Transfer& transfer = request.transfer;
     RemoteSlice into = TUTTI_TRY(place_of(peer, request));
-    uint64_t most = into.memory != nullptr ? kPlacedAtOnceBytes : StreamLayout::kDirect.slot_bytes;
+    uint64_t most = into.memory == nullptr      ? StreamLayout::kDirect.slot_bytes
+                    : peer.link().traits().lands ? kLandedAtOnceBytes
+                                                 : kPlacedAtOnceBytes;
     uint64_t size = std::min(most, transfer.size_bytes - transfer.moved_bytes);
     Header header{.kind = Kind::kData, .value = transfer.offer};
     const std::byte* from = transfer.from + transfer.moved_bytes;

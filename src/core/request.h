@@ -29,10 +29,14 @@ struct Transfer {
   uint64_t address = 0;      // where a receive reads the data: in the sender's private memory,
   Window window;             // or in what it shares; of a send: where the receiver has its data put
   std::optional<SharedBuffer> placed;  // of a receive: the memory there
+  Window landing;            // of a receive: what the sender was told of its buffer, where puts may land in any memory
   bool is_on_device = false;           // of a receive: the sender was told where its buffer is, which is a GPU's
   size_t position = 0;       // among those in flight
   bool settles = false;      // it is done, but for what the link has not sent yet
   std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
+
+  // Of a receive: whether its data may be put where they go.
+  bool has_place() const { return placed || landing || is_on_device; }
 };
 
 }  // namespace tutti

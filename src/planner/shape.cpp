@@ -22,9 +22,9 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
   return std::clamp<uint64_t>(ceil_div(wanted, 64) * 64, 64, most);
 }
 
-// Of a core's second-level cache a slice takes a share, so that there is room for the pieces of the two sides, the result
-// and what is on its way. A socket within a host wants slices as large as the caches allow: each one less saves both
-// sides a turn. Slices between GPUs are in no processor's cache.
+// A slice takes a share of a core's second-level cache, so that there is room for the pieces of the two sides, the
+// result and what is on its way. A socket within a host wants slices as large as the caches allow: each one less saves
+// both sides a turn. Slices between GPUs are in no processor's cache.
 uint64_t cached_slice_bytes(const Topology& topology) {
   constexpr uint64_t kLeast = 64 * 1024;
   bool by_local_sockets = topology.hosts.size() == 1 && topology.forced_transport == "tcp";

@@ -159,6 +159,25 @@ TEST_CASE("ranks of one host that are made to use a network have one worker, as 
   }
 }
 
+TEST_CASE("slices are shares of a core's cache, the largest where both ends of a socket are on one host") {
+  auto slice_bytes = [](int hosts, const std::string& transport, uint64_t cache_bytes, uint64_t slot_bytes) {
+    Topology topology = test::make_topology(hosts, 2 / hosts);
+    topology.forced_transport = transport;
+    for (TopologyHost& host : topology.hosts) host.inventory.caches = {{2, cache_bytes, 2, 1}};
+    Tuning tuning;
+    tuning.algorithm = "direct_two_shot";
+    tuning.max_slice_bytes = slot_bytes;
+    return must_choose(topology, bytes(64 << 20), tuning).plan.shape().slice_bytes;
+  };
+  constexpr uint64_t kKiB = 1024;
+  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(2, "tcp", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 512 * kKiB) == 512 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 256 * kKiB) == 256 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 4096 * kKiB, 1024 * kKiB) == 512 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 512 * kKiB, 512 * kKiB) == 256 * kKiB);
+}
+
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
   for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
     Topology topology = test::make_topology(2, 4, 2);

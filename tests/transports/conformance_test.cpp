@@ -202,10 +202,11 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
   auto source = pattern(kBytes, 7);
   uint64_t number = 0;
   auto arrives = [&](std::vector<std::byte>& target, uint64_t offset, size_t size) {
-    back.land_in(target);
-    check_ok(put(link, {landing, offset}, std::span(source).first(size), job.slice(0, 1, 0), Line{{++number}}));
+    constexpr uint64_t kAt = 1 << 20;
+    back.land_in(kAt, target);
+    check_ok(put(link, {landing, kAt + offset}, std::span(source).first(size), job.slice(0, 1, 0), Line{{++number}}));
     Status came = await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back});
-    back.land_in({});
+    back.land_no_more(kAt);
     return came;
   };
   std::vector<std::byte> first(kBytes), second(kBytes + 100, std::byte{1});
@@ -215,6 +216,17 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
   CHECK(std::equal(source.begin(), source.end(), second.begin() + 37));
   CHECK(second[36] == std::byte{1});
   CHECK(second[37 + kBytes] == std::byte{1});
+  SECTION("each has its place, whatever becomes of the others") {
+    std::vector<std::byte> third(kBytes);
+    back.land_in(kBytes, third);
+    back.land_in(7, std::span(first).first(10));
+    back.land_no_more(7);
+    check_ok(put(link, {landing, kBytes}, source, job.slice(0, 1, 0), Line{{++number}}));
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back}));
+    CHECK(third == source);
+    back.land_no_more(kBytes);
+    CHECK_FALSE(arrives(third, kBytes, 1).ok());
+  }
   SECTION("a put beyond it breaks the link") { CHECK_FALSE(arrives(second, 101, kBytes).ok()); }
   SECTION("so does one where there is none") {
     std::vector<std::byte> none;
@@ -223,7 +235,7 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
   SECTION("and one that is on its way when the memory is no landing any more") {
     auto large = pattern(32 << 20, 8);  // more than sockets take at once
     std::vector<std::byte> target(large.size());
-    back.land_in(target);
+    back.land_in(0, target);
     check_ok(link.put({landing, 0}, large, job.slice(0, 1, 0), Line{{++number}}).status());
     uint64_t completed = 0;
     auto has_begun = [&] { return std::equal(large.begin(), large.begin() + 64, target.begin()); };
@@ -232,7 +244,7 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
       check_ok(back.poll(&completed));
     }
     REQUIRE(counter_of(job.window(1).line(0)) != number);
-    back.land_in({});
+    back.land_no_more(0);
     CHECK_FALSE(back.poll(&completed).ok());
   }
 }

@@ -46,7 +46,8 @@ class FaultLink final : public Link {
   std::string connect_report() const override { return inner_->connect_report(); }
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
   const RemoteMemory* find(uint32_t id) override { return id == taken_back_ ? nullptr : inner_->find(id); }
-  void land_in(std::span<std::byte> memory) override { inner_->land_in(memory); }
+  void land_in(uint64_t at, std::span<std::byte> memory) override { inner_->land_in(at, memory); }
+  void land_no_more(uint64_t at) override { inner_->land_no_more(at); }
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
                         const Line& line) override {

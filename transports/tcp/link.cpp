@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -73,11 +74,15 @@ Status TcpLink::share(const LocalMemory& memory) {
   return {};
 }
 
-void TcpLink::land_in(std::span<std::byte> memory) {
-  if (reader_.is_writing(landing_)) {
+void TcpLink::land_in(uint64_t at, std::span<std::byte> memory) { landings_.push_back({at, memory}); }
+
+void TcpLink::land_no_more(uint64_t at) {
+  auto found = std::find_if(landings_.begin(), landings_.end(), [at](const Landing& each) { return each.at == at; });
+  if (found == landings_.end()) return;
+  if (reader_.is_writing(found->memory)) {
     (void)state_.fail(Code::kInternal, "a payload is on its way into memory of a call that is over");
   }
-  landing_ = memory;
+  landings_.erase(found);
 }
 
 Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) {
@@ -151,10 +156,18 @@ Status TcpLink::receive() {
 }
 
 std::byte* TcpLink::writable(uint32_t id, uint64_t offset, uint64_t size_bytes) {
-  if (id == kLanding) return in_bounds(landing_.size(), offset, size_bytes) ? landing_.data() + offset : nullptr;
+  if (id == kLanding) return in_landing(offset, size_bytes);
   auto found = exposed_.find(id);
   if (found == exposed_.end() || !in_bounds(found->second.size(), offset, size_bytes)) return nullptr;
   return found->second.data() + offset;
+}
+
+std::byte* TcpLink::in_landing(uint64_t offset, uint64_t size_bytes) {
+  for (const Landing& each : landings_) {
+    if (offset < each.at || !in_bounds(each.memory.size(), offset - each.at, size_bytes)) continue;
+    return each.memory.data() + (offset - each.at);
+  }
+  return nullptr;
 }
 
 Status TcpLink::control(const Frame& frame) {

@@ -37,7 +37,8 @@ class TcpLink final : public Link, private FrameSink {
 
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override { return remote_.find(id); }
-  void land_in(std::span<std::byte> memory) override;
+  void land_in(uint64_t at, std::span<std::byte> memory) override;
+  void land_no_more(uint64_t at) override;
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
@@ -54,7 +55,13 @@ class TcpLink final : public Link, private FrameSink {
   bool is_accessed() const noexcept override { return false; }
 
  private:
+  // Where a piece of kLanding is.
+  struct Landing {
+    uint64_t at = 0;
+    std::span<std::byte> memory;
+  };
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
+  std::byte* in_landing(uint64_t offset, uint64_t size_bytes);
   Status control(const Frame& frame) override;
 
   Result<Progress> step(std::span<const std::byte> peer_address);
@@ -70,7 +77,7 @@ class TcpLink final : public Link, private FrameSink {
   FrameSender sender_;
   RemoteTable remote_;
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
-  std::span<std::byte> landing_;                                // that, too
+  std::vector<Landing> landings_;                               // that, too
   size_t removals_seen_ = 0;
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
   std::unique_ptr<Connector> connector_;       // until connected
