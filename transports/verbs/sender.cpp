@@ -34,9 +34,8 @@ PutResult VerbsSender::put(const RemoteRange& to, std::span<const std::byte> fro
   }
   if (from.size() <= kBlockBytes) {
     if (!block_is_free()) return PutResult::kFull;
-    uint64_t block = blocks_used_ % kBlocks;
+    // Free again only with the message, which alone tells: should the queue pair fail, it is sent from there once more.
     post_put(to, to_block(from), memory_.key(), head, line, number);
-    block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
     return PutResult::kDone;
   }
   put_ = {.active = true, .to = to, .from = from, .left = from, .head = head, .line = line, .number = number};
