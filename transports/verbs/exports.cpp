@@ -45,11 +45,7 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
     if (exported.registrations == nullptr) continue;
-    bool is_full = false;
-    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
-    while (!made.ok() && is_full && id == kArena && drop_oldest()) {
-      made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers, &is_full);
-    }
+    auto made = Registration::create(device, exported.memory.bytes, Registration::By::kPeers);
     if (!made.ok() && id == kArena) {
       devices_[rail] = nullptr;
       return std::move(made).status();
