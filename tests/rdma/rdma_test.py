@@ -16,8 +16,12 @@ import job
 CONFORMANCE = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "test_rdma_conformance"
 GUEST_RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest-run")
 COLLECTIVES = ("all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "gather", "scatter", "all_to_all")
-# On both ends of the first pair of devices; lost packets are sent again after 16 ms, or when the next one comes.
-LOSSY = "for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12\n"
+# On both ends of the first pair of devices; lost packets are sent again after 16 ms, or when the next one comes. Where
+# none was lost, the script fails.
+LOSSY = """for end in rdv0 rdv1; do tc qdisc add dev $end root netem loss 1%; done; export TUTTI_IB_TIMEOUT=12
+trap 'status=$?; tc -s qdisc show dev rdv0 | grep -q "dropped [1-9]" || { echo nothing was lost >&2; status=1; }
+exit $status' EXIT
+"""
 
 # Makes /tmp/rank, which runs a rank with one device, and with an identity of its own, so that it takes the others for
 # ranks of other hosts: `tutti run -n 4 -- unshare -m bash /tmp/rank ...`.

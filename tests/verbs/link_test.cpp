@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "transports/verbs/lane.h"
 #include "verbs/faked.h"
 
 namespace tutti::test {
@@ -87,6 +88,21 @@ TEST_CASE("two ends that are full of data both go on") {
   CHECK(seen(0) == kSignals);
   CHECK(seen(1) == kSignals);
   check_used_well(fake);
+}
+
+TEST_CASE("data leaves the last credit to the message that returns credits") {
+  Fake fake;
+  VerbsOptions options{.library = TUTTI_TEST_VERBS_LIBRARY};
+  auto ports = VerbsDevice::find(options).value();
+  auto device = VerbsDevice::open(options, ports[0]).value(), far_device = VerbsDevice::open(options, ports[1]).value();
+  auto lane = VerbsLane::create(*device, 0).value(), far_lane = VerbsLane::create(*far_device, 0).value();
+  SideHello few = far_lane->hello().value();
+  few.receives = 4;
+  check_ok(lane->join(few, 0));
+  check_ok(far_lane->join(lane->hello().value(), 0));
+  int sent = 0;
+  while (sent < 10 && lane->sender().signal({.kind = MessageHead::Kind::kSignal}, Line()) == PutResult::kDone) ++sent;
+  CHECK(sent == 3);
 }
 
 TEST_CASE("large payloads never take more requests than the queue has, in both directions and late") {

@@ -32,7 +32,6 @@ MUTANTS = [
     ("no look at the queue's room", "sender.h", "posted_ - completed_ + requests <= kSends", "requests <= kSends"),
     ("a block is used while a device reads it", "sender.h",
      "return block_users_[blocks_used_ % kBlocks] <= completed_;", "return true;"),
-    ("a block is used before its message is confirmed", "sender.cpp", "block_users_[block] = posted_;", ""),
     ("credits are not returned on their own", "sender.cpp", "if (owes && has_room(1) && credits() >= least)",
      "if (owes && has_room(1) && credits() >= 1000)"),
     ("messages tell of no credits", "sender.cpp", "head.reposted = static_cast<uint32_t>(told_);", ""),

@@ -54,11 +54,7 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
     if (exported.registrations == nullptr) continue;
-    bool is_full = false;
-    auto made = register_with(device, exported.memory, &is_full);
-    while (!made.ok() && is_full && id == kArena && drop_oldest()) {
-      made = register_with(device, exported.memory, &is_full);
-    }
+    auto made = register_with(device, exported.memory, nullptr);
     if (!made.ok() && id == kArena) {
       devices_[rail] = nullptr;
       return std::move(made).status();

@@ -35,11 +35,10 @@ PutResult VerbsSender::put(const RemoteRange& to, const Payload& payload, Messag
   }
   if (from.size() <= kBlockBytes) {
     if (!block_is_free()) return PutResult::kFull;
-    uint64_t block = blocks_used_ % kBlocks;
     auto copied = to_block(from, payload.device);
     if (copied.empty()) return PutResult::kFull;
+    // Free again only with the message, which alone tells: should the queue pair fail, it is sent from there once more.
     post_put(to, copied, memory_.key(), head, line, number);
-    block_users_[block] = posted_;  // should the queue pair fail, it is sent from there
     return PutResult::kDone;
   }
   put_ = {.active = true,
