@@ -1,5 +1,5 @@
 # tutti_torch/_C, for the torch of the Python that builds; without torch the wheel has `tutti` alone.
-find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c
     "import torch as t; print(t.__path__[0], t.__version__.split('+')[0], int(t._C._GLIBCXX_USE_CXX11_ABI), sep=';')"
@@ -21,6 +21,7 @@ if(failed)
   return()
 endif()
 
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
 # torch's own find_package(Torch) wants the CUDA toolkit where torch has CUDA, which nothing here needs.
 add_library(torch_python INTERFACE)
 target_include_directories(torch_python SYSTEM INTERFACE
