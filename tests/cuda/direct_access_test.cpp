@@ -149,7 +149,7 @@ TEST_CASE("where driver, device or library has no dmabuf, or it is turned off, m
   }
   SECTION("the device takes none") {
     fakes.verbs->set_faults({.dma_buf_error = EOPNOTSUPP});
-    why = "bytes of GPU memory with fake";
+    why = "cannot register GPU memory with fake";
   }
   SECTION("the library is older") {
     options = over_verbs({}, TUTTI_TEST_OLD_VERBS_LIBRARY);
