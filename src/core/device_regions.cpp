@@ -74,9 +74,9 @@ Result<std::shared_ptr<DeviceRegions::Entry>> DeviceRegions::entry_of(DeviceModu
                     module.allocation_id(before->allocation.bytes.data()) == before->allocation.id;
     if (is_there) return before;
   }
-  make_room(module);
   DeviceAllocation allocation = TUTTI_TRY(module.allocation_of(buffer.data(), context));
   if (!holds(allocation.bytes, buffer)) return error(Code::kCuda, "a buffer that spans several allocations");
+  make_room(module);
   for (const auto& [address, entry] : entries_) {
     if (!overlap(entry->allocation.bytes, allocation.bytes)) continue;
     return error(Code::kCuda, "memory at the address of freed memory that a message still uses");

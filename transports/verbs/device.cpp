@@ -175,8 +175,7 @@ Result<Registration> Registration::create(const VerbsDevice& device, const Devic
                                          reinterpret_cast<uintptr_t>(bytes.data()), buffer.fd.get(),
                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   if (result.region_ != nullptr) return result;
-  return system_error(errno, fmt::format("cannot register {} bytes of GPU memory with {}", bytes.size(),
-                                         device.port().device));
+  return system_error(errno, fmt::format("cannot register GPU memory with {}", device.port().device));
 }
 
 Registration& Registration::operator=(Registration&& other) noexcept {

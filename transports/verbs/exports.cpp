@@ -99,6 +99,7 @@ Status VerbsExports::use_now(Exported& exported) {
   while (!is_first && !fits(exported) && drop_oldest()) {
   }
   if (!is_first && !fits(exported)) {
+    if (is_of_gpu) return error(Code::kSystem, "as many regions are in use as may be registered (TUTTI_IB_REGIONS)");
     return error(Code::kSystem, "{} bytes are more than may be registered at a time (TUTTI_IB_REGION_BYTES)",
                  exported.memory.bytes.size());
   }
