@@ -47,7 +47,7 @@ class VerbsReceiver {
   std::optional<News> next_news();
 
  private:
-  // A rank has the rings of its streams under way, and what it shares; some hundred messages.
+  // A rank has the rings of its streams under way, 64 lines on each of up to 65, and what it shares.
   static constexpr size_t kMostEarly = 16 * 1024;
 
   struct Early {
