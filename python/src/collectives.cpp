@@ -184,7 +184,9 @@ TuttiBackend::WorkPtr TuttiBackend::alltoall_base(at::Tensor& output, at::Tensor
   return launch.start({output});
 }
 
+// c10d does not say here which device the barrier is for: it comes behind what this rank's has to do.
 TuttiBackend::WorkPtr TuttiBackend::barrier(const c10d::BarrierOptions& options) {
+  if (std::optional<c10::Device> device = device_in_use()) streams_.synchronize(*device);
   Launch launch(*this, {OpType::BARRIER, "barrier", "tutti:barrier"}, {}, options.timeout, options.asyncOp);
   launch.add(TUTTI_BARRIER);
   return launch.start({});

@@ -1,5 +1,7 @@
 #include "device_streams.h"
 
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <torch/extension.h>
@@ -14,6 +16,25 @@ c10::Stream DeviceStreams::get(c10::Device device, Use use) {
   constexpr int kHigh = -1;  // what others wait for comes before computing
   c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getNewStream(device, kHigh);
   return streams_.emplace(key, stream).first->second;
+}
+
+void DeviceStreams::synchronize(c10::Device device) {
+  std::vector<c10::Stream> used{current_stream(device)};
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, stream] : streams_) {
+      if (stream.device() == device) used.push_back(stream);
+    }
+  }
+  for (const c10::Stream& stream : used) stream.synchronize();
+}
+
+std::optional<c10::Device> device_in_use() {
+  std::optional<c10::DeviceType> type = at::getAccelerator();
+  if (!type) return std::nullopt;
+  c10::Device device = c10::impl::VirtualGuardImpl(*type).getDevice();
+  const at::AcceleratorHooksInterface& hooks = at::globalContext().getAcceleratorHooksInterface(*type);
+  return hooks.hasPrimaryContext(device.index()) ? std::optional(device) : std::nullopt;
 }
 
 c10::Stream current_stream(c10::Device device) {

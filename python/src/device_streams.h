@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 namespace tutti_torch {
@@ -18,6 +19,8 @@ class DeviceStreams {
  public:
   enum class Use : uint8_t { kCollectives, kSends, kReceives };
   c10::Stream get(c10::Device device, Use use);
+  // Blocks until these and the current stream have done what they have now.
+  void synchronize(c10::Device device);
 
  private:
   using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, Use>;
@@ -25,6 +28,8 @@ class DeviceStreams {
   std::map<Key, c10::Stream> streams_;
 };
 
+// The accelerator's current device, if this process uses it.
+std::optional<c10::Device> device_in_use();
 // The stream that the calling thread's operations on the device go to.
 c10::Stream current_stream(c10::Device device);
 // The allocator gives the tensor's memory to nobody else before the stream has come so far.

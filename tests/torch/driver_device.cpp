@@ -12,7 +12,9 @@
 #include <torch/extension.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -38,6 +40,8 @@ struct Driver {
 void must(CUresult result, const char* call) { TORCH_CHECK(result == CUDA_SUCCESS, call, " gave ", int(result)); }
 #define MUST(call, ...) must(driver().call(__VA_ARGS__), #call)
 
+std::atomic<bool> is_in_use{false};
+
 // The context is the calling thread's current one from here on.
 const Driver& driver() {
   static const Driver opened = [] {
@@ -56,6 +60,7 @@ const Driver& driver() {
     CUdevice device = 0;
     must(driver.cuDeviceGet(&device, 0), "cuDeviceGet");
     must(driver.cuDevicePrimaryCtxRetain(&driver.context, device), "cuDevicePrimaryCtxRetain");
+    is_in_use = true;
     return driver;
   }();
   thread_local bool has_context = false;
@@ -115,7 +120,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return is_in_use; }
 };
 
 // ---- Memory: what is freed is not used again, since some stream may still have it
@@ -182,7 +187,17 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
   return to;
 }
 
-at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) { return copy_from(from, to, false); }
+// What computes on the CPU ends in a tensor that may have been made without a size.
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  if (to.sizes() != from.sizes()) {
+    size_t size_bytes = from.numel() * to.itemsize();
+    c10::StorageImpl* storage = to.storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(memory().allocate(size_bytes));
+    storage->set_nbytes(size_bytes);
+    to.unsafeGetTensorImpl()->set_sizes_contiguous(from.sizes());
+  }
+  return copy_from(from, to, false);
+}
 
 at::Tensor lying_in(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     std::optional<int64_t> offset) {
@@ -230,14 +245,43 @@ void delay(int64_t ms) {
   MUST(cuLaunchHostFunc, current(), wait, reinterpret_cast<void*>(ms));
 }
 
+// The current stream stands still until release(), at most for a minute.
+struct Hold {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int held = 0, released = 0;
+};
+Hold& hold() {
+  static Hold hold;
+  return hold;
+}
+
+void hold_stream() {
+  auto wait = [](void*) {
+    std::unique_lock lock(hold().mutex);
+    int own = ++hold().held;
+    hold().changed.wait_for(lock, std::chrono::minutes(1), [own] { return hold().released >= own; });
+  };
+  MUST(cuLaunchHostFunc, current(), wait, nullptr);
+}
+
+void release() {
+  std::lock_guard lock(hold().mutex);
+  ++hold().released;
+  hold().changed.notify_all();
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   static Hooks hooks;
   at::RegisterPrivateUse1HooksInterface(&hooks);
+  c10::register_privateuse1_backend("privateuseone");  // torch's accelerator from here on
   c10::SetAllocator(kType, &memory());
   module.def("init", [] { (void)driver(); });
   module.def("delay", &delay, pybind11::arg("ms"));
+  module.def("hold", &hold_stream);
+  module.def("release", &release);
   module.def("copy", [](const at::Tensor& from, const at::Tensor& to) {
     copy_storage(to.data_ptr(), from.data_ptr(), to.nbytes());
   }, "Puts a copy among contiguous tensors of the device on the current stream, and does not wait for it.");

@@ -1,6 +1,6 @@
 """Tensors of a device: calls go on streams, also with CPU ranks among them.
 
-The device is the tests' CUDA driver, which needs no GPU; with DEVICE=cuda:0 it is a GPU.
+DEVICE=cuda:0 is a GPU, privateuseone:0 the tests' CUDA driver, which needs none.
 """
 
 import os
@@ -11,53 +11,14 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from device import DEVICE, join, module
 from group import run
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-DEVICE = os.environ.get("DEVICE", "privateuseone:0")
 WAIT_MS = 300  # that a stream stands still
 
-if DEVICE.startswith("privateuseone") and "TUTTI_CUDA_DRIVER" not in os.environ:
-    pytest.skip("no driver of the tests: build with the CUDA toolkit, and run by ctest", allow_module_level=True)
-
-
-class Cuda:
-    """What driver_device.cpp has, on torch's own device."""
-
-    init = staticmethod(lambda: torch.cuda.set_device(DEVICE))
-    delay = staticmethod(lambda ms: torch.cuda._sleep(ms * 2_000_000))  # cycles
-    copy = staticmethod(lambda source, target: target.copy_(source, non_blocking=True))
-    synchronize = staticmethod(torch.cuda.synchronize)
-    recorded_on_streams = None
-
-
-def driver():
-    if DEVICE.startswith("cuda"):
-        return Cuda
-    from torch.utils import cpp_extension
-
-    module = cpp_extension.load("driver_device", os.path.join(HERE, "driver_device.cpp"), with_cuda=False,
-                                extra_include_paths=[os.environ["CUDA_INCLUDE"]], extra_cflags=["-std=c++20", "-O1"],
-                                extra_ldflags=["-ldl"])
-    if not hasattr(torch, "privateuseone"):
-        torch._register_device_module("privateuseone", module)
-    return module
-
-
-driver()  # once, before there are ranks
-
-
-def join(rank, size, on_device=True, timeout=60):
-    """The module of the device."""
-    import tutti_torch
-
-    module = driver()
-    if on_device:
-        module.init()
-    dist.Backend.register_backend("both", tutti_torch._create, extended_api=True,
-                                  devices=["cpu", torch.device(DEVICE).type])
-    dist.init_process_group("both", rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
-    return module
+if DEVICE == "cpu":
+    pytest.skip("no DEVICE: build with the CUDA toolkit, and run by ctest", allow_module_level=True)
+module()  # once, before there are ranks
 
 
 def each_collective(rank, size, on_device):
@@ -144,16 +105,15 @@ def in_order(rank, size):
     dist.all_reduce(result)  # what is slow for the first time
     device.synchronize()
     before = device.recorded_on_streams() if device.recorded_on_streams else None
-    begin = time.monotonic()
-    device.delay(WAIT_MS)
+    device.hold()
     device.copy(source, tensor)
     work = dist.all_reduce(tensor, async_op=True)
     assert before is None or device.recorded_on_streams() > before
     future = work.get_future()
     work.wait()
     device.copy(tensor, result)
-    assert (time.monotonic() - begin) * 1000 < WAIT_MS, "the host has waited"
-    assert not work.is_completed()
+    assert not work.is_completed()  # and the host is here
+    device.release()
     device.synchronize()
     assert work.is_completed() and work.is_success()
     assert result.cpu().eq(size * (size + 1) / 2).all()
@@ -162,6 +122,29 @@ def in_order(rank, size):
 
 def test_calls_are_in_the_order_of_streams_and_the_host_does_not_wait():
     run(in_order, backend=None)
+
+
+def barriers(rank, size, on_device):
+    device = join(rank, size, on_device[rank])
+    dist.barrier()
+    tensor = torch.ones(10).to(DEVICE if on_device[rank] else "cpu")
+    done = torch.Event(DEVICE) if on_device[rank] else None
+    for is_async in (False, True):
+        if done:
+            device.delay(WAIT_MS)
+            done.record()
+        work = dist.all_reduce(tensor, async_op=True)
+        barrier = dist.barrier(async_op=is_async)
+        if is_async:
+            barrier.wait()
+        if done:
+            assert done.query() and work.is_completed()
+        work.wait()
+
+
+@pytest.mark.parametrize("on_device", [(True, True), (True, False)])
+def test_a_barrier_comes_behind_what_the_device_has_to_do(on_device):
+    run(barriers, size=len(on_device), backend=None, arguments=(on_device,))
 
 
 def messages(rank, size):

@@ -1,6 +1,7 @@
 """Between the calls: callbacks that wait, works that are asked, exceptions, groups that follow each other."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from group import free_port, run
+from group import free_port, hear, run, tell
 
 # ---- Callbacks and works
 
@@ -93,16 +94,16 @@ def aborted_while_it_waits(rank, size):
     work = dist.all_reduce(torch.ones(3), async_op=True)
     if rank == 1:
         work.wait()
-        time.sleep(6)
+        hear("rank 0 has left")
         return
     leaver = threading.Thread(target=backend.shutdown)
     leaver.start()
     time.sleep(1)
-    start = time.monotonic()
     assert work.is_completed() and leaver.is_alive()
     backend.abort()
-    leaver.join(20)
-    assert time.monotonic() - start < 4
+    leaver.join(30)
+    assert not leaver.is_alive()
+    tell("rank 0 has left")
 
 
 def test_a_shutdown_that_waits_for_others_blocks_no_question_and_can_be_aborted():
@@ -129,7 +130,6 @@ def test_a_rank_that_ends_by_an_exception_waits_for_nobody():
     environment = dict(os.environ, TUTTI_CALIBRATION="off")
     command = [sys.executable, "-c", THROWS]
     port = str(free_port())
-    start = time.monotonic()
     ranks = [subprocess.Popen([*command, str(rank), port], env=environment, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) for rank in range(2)]
     try:
@@ -137,7 +137,6 @@ def test_a_rank_that_ends_by_an_exception_waits_for_nobody():
     finally:
         for process in ranks:
             process.kill()
-    assert time.monotonic() - start < 60
     assert ranks[1].returncode == 1 and "the program's own" in said[1][1], said[1]
     assert ranks[0].returncode == 0 and "rank 1" in said[0][0], said[0]
 
@@ -145,14 +144,14 @@ def test_a_rank_that_ends_by_an_exception_waits_for_nobody():
 def two_lives(rank, size, path):
     import tutti_torch
 
-    for _ in range(2):
+    for life in range(2):
         dist.init_process_group("tutti", store=dist.FileStore(path, size), rank=rank, world_size=size,
                                 timeout=timedelta(seconds=30))
-        start = time.monotonic()
         if rank == 1:
             time.sleep(0.7)
+            pathlib.Path(f"{path}.{life}").touch()
         tutti_torch.monitored_barrier()
-        assert time.monotonic() - start > 0.5
+        assert os.path.exists(f"{path}.{life}"), "rank 1 had not come yet"
         dist.destroy_process_group()
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from group import run
+from group import hear, run, tell
 
 # ---- Works and futures
 
@@ -163,9 +163,8 @@ def sentence_of(function):
 
 def late_rank(rank, size, how):
     if rank == 1:
-        time.sleep(3)
+        hear("the others have given up")
         return None
-    start = time.monotonic()
     if how == "group":
         said = sentence_of(lambda: dist.all_reduce(torch.ones(4)))
     elif how == "work":
@@ -179,12 +178,10 @@ def late_rank(rank, size, how):
         with pytest.raises(Exception) as caught:
             dist.all_reduce(torch.ones(4), async_op=True).get_future().wait()
         said = str(caught.value)
-    seconds = time.monotonic() - start
-    assert seconds < 2.5, f"it took {seconds} s"
+    tell("the others have given up")
     assert "Timed out waiting" in said, said
     if how != "work":
         assert "rank 1" in said and "did not" in said, said
-    return said
 
 
 @pytest.mark.parametrize("how", ("group", "work", "call", "recv", "future"))
@@ -199,14 +196,11 @@ def killed_peer(rank, size, how):
         if how == "recv":
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
-    start = time.monotonic()
     calls = {"all_reduce": lambda: dist.all_reduce(torch.ones(1_000_000)), "recv": lambda: dist.recv(torch.ones(4), 1)}
     said = sentence_of(calls[how])
-    assert time.monotonic() - start < 5
-    assert "rank 1" in said, said
+    assert "rank 1" in said and "Timed out" not in said, said
     # The group stays failed, and says the same.
     assert "rank 1" in sentence_of(lambda: dist.all_reduce(torch.ones(4)))
-    return said
 
 
 @pytest.mark.parametrize("how", ("all_reduce", "recv"))
@@ -217,7 +211,7 @@ def test_a_killed_rank_is_named_at_once(how):
 def aborted(rank, size):
     dist.barrier()
     if rank == 1:
-        time.sleep(1.5)
+        hear("the wait has ended")
         return
     errors = []
 
@@ -230,10 +224,10 @@ def aborted(rank, size):
     waiter = threading.Thread(target=wait)
     waiter.start()
     time.sleep(0.3)
-    start = time.monotonic()
     dist.group.WORLD._get_backend(torch.device("cpu")).abort()
-    waiter.join(5)
-    assert not waiter.is_alive() and time.monotonic() - start < 1
+    waiter.join(30)
+    assert not waiter.is_alive()
+    tell("the wait has ended")
     assert len(errors) == 1 and "abort" in errors[0], errors
     assert "abort" in sentence_of(lambda: dist.all_reduce(torch.ones(4)))
 
