@@ -160,6 +160,7 @@ CALL cuGetErrorName(CUresult error, const char** name) {
     case CUDA_ERROR_OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
     case CUDA_ERROR_ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
     case CUDA_ERROR_INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; break;
+    case CUDA_ERROR_NOT_SUPPORTED: *name = "CUDA_ERROR_NOT_SUPPORTED"; break;
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: *name = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"; break;
     default: *name = "CUDA_ERROR_OF_THE_FAKE"; break;
   }
@@ -252,15 +253,17 @@ CALL cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 
 // ---- The table
 
-// Of what this library exports: the newer form of a call, where there is one.
+// Of what this library exports: the newer form of a call, where there is one. FAKE_CUDA_LACKS: a call that it has not.
 CALL cuGetProcAddress_v2(const char* symbol, void** address, int, cuuint64_t, CUdriverProcAddressQueryResult* found) {
   static void* self = [] {
     Dl_info info{};
     (void)::dladdr(reinterpret_cast<void*>(&cuInit), &info);
     return ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  *address = ::dlsym(self, (std::string(symbol) + "_v2").c_str());
-  if (*address == nullptr) *address = ::dlsym(self, symbol);
+  const char* lacks = std::getenv("FAKE_CUDA_LACKS");
+  bool is_there = lacks == nullptr || std::string_view(lacks) != symbol;
+  *address = is_there ? ::dlsym(self, (std::string(symbol) + "_v2").c_str()) : nullptr;
+  if (is_there && *address == nullptr) *address = ::dlsym(self, symbol);
   if (found != nullptr) {
     *found = *address == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
   }
