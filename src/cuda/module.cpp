@@ -57,7 +57,7 @@ class Module : public DeviceModule {
   Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) override {
     return own_buffers_.share(pointer, static_cast<CUcontext>(gpu.context));
   }
-  Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) override;
+  Status put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) override;
 
   Result<bool> are_captured(std::span<const Stream> streams) override {
     return TUTTI_TRY(capture_of(streams)).id != 0;
@@ -240,13 +240,14 @@ Result<bool> Module::has_native_atomics(const Gpu& gpu, std::span<const GpuId> o
   return found == others.size();
 }
 
-Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) {
+Status Module::put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) {
   Current current = TUTTI_TRY(Current::make(driver_, context_of(stream)));
   auto& calls = static_cast<Order&>(order);
   TUTTI_TRY(calls.begin(stream, 0));
   WordOps ops(pinned_);
-  ops.store(reached);
-  ops.wait(gate);
+  ops.store(gate.reached);
+  ops.wait(gate.waits);
+  ops.store(gate.passed);
   TUTTI_TRY(ops.put(handle_of(stream)));
   return calls.end(stream, 0);
 }

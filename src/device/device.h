@@ -211,9 +211,14 @@ class DeviceModule {
   virtual Result<bool> has_native_atomics(const Gpu& gpu, std::span<const GpuId> others) = 0;
   // Of device memory.
   virtual Result<DeviceBuffer> share_buffer(const void* pointer, const Gpu& gpu) = 0;
-  // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.
-  virtual Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached,
-                          const WordValue& gate) = 0;
+  // Puts on a stream: store `reached`; wait until `waits` has its number; store `passed`. Like enqueue() it keeps to
+  // the order.
+  struct Gate {
+    WordValue reached;
+    WordValue waits;
+    WordValue passed;
+  };
+  virtual Status put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) = 0;
 
   // Of one batch of calls.
   struct Batch {

@@ -27,6 +27,11 @@ std::atomic<bool> gives_native_atomics{false};
 
 std::atomic<int> device_that_holds{-1};
 
+std::atomic<bool> waits_for_streams{false};
+std::mutex waiting_mutex;
+auto& waiting_changed = *new std::condition_variable;
+int waiting_for_streams = 0;  // calls; guarded by it
+
 struct Failure {
   std::string call;
   int after = 0;  // calls that go well first
@@ -82,6 +87,10 @@ CUresult injected(const char* call) {
     std::fprintf(stderr, "%s in a host function\n", call);
     std::abort();
   }
+  if (waits_for_streams) {
+    std::unique_lock lock(waiting_mutex);
+    waiting_changed.wait(lock, [] { return waiting_for_streams == 0; });
+  }
   if (!is_initialized && std::string_view(call) != "cuInit") return CUDA_ERROR_NOT_INITIALIZED;
   read_failure_of_environment();
   std::lock_guard lock(failure_mutex);
@@ -91,6 +100,18 @@ CUresult injected(const char* call) {
     return failure.result;
   }
   return static_cast<CUresult>(device_error.load());
+}
+
+void await_streams() {
+  if (!waits_for_streams) return;
+  auto count = [](int more) {
+    std::lock_guard lock(waiting_mutex);
+    waiting_for_streams += more;
+  };
+  count(1);
+  drain_all();
+  count(-1);
+  waiting_changed.notify_all();
 }
 
 void counted(const char* call) {
@@ -135,6 +156,8 @@ FOR_TESTS int fake_cuda_calls(const char* call) {
 FOR_TESTS void fake_cuda_break_device(CUresult result) { fail_device(result); }
 // Kernels that wait for others do not begin on that device; -1: they do on all.
 FOR_TESTS void fake_cuda_hold_kernels(int device) { device_that_holds = device; }
+// Whether calls that may wait for the device do, and hold all others up.
+FOR_TESTS void fake_cuda_wait_for_streams(int wait) { waits_for_streams = wait != 0; }
 // Whether devices reach each other's memory.
 FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give != 0; }
 
