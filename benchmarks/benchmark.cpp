@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -45,8 +48,8 @@ std::unique_ptr<Communicator> communicator_on_gpus(Communicator& comm, const Opt
 
 class Benchmark {
  public:
-  explicit Benchmark(const Options& options)
-      : options_(options), collective_(info(options.collective)), comm_(options),
+  Benchmark(const Options& options, const Seat* seat)
+      : options_(options), collective_(info(options.collective)), comm_(options, seat),
         device_(device_of(comm_, options)), on_gpus_(communicator_on_gpus(comm_, options)),
         send_(options.memory, options.max_bytes, &measured(), gpu()),
         recv_(options.memory, options.max_bytes, &measured(), gpu()) {
@@ -274,8 +277,46 @@ class Benchmark {
   uint64_t seed_ = 0;
 };
 
+// The first failure is the cause of the others'.
+class FirstFailure {
+ public:
+  void note(std::exception_ptr failure) {
+    std::lock_guard lock(mutex_);
+    if (first_ == nullptr) first_ = std::move(failure);
+  }
+  void rethrow() const {
+    if (first_ != nullptr) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+bool run_on_threads(const Options& options) {
+  tutti_unique_id_t job = make_job();
+  std::atomic<bool> is_right{true};
+  FirstFailure failure;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < options.threads; ++rank) {
+    ranks.emplace_back([&, rank] {
+      Seat seat{job, rank, options.threads};
+      try {
+        if (!Benchmark(options, &seat).run()) is_right = false;
+      } catch (...) {
+        failure.note(std::current_exception());
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  failure.rethrow();
+  return is_right;
+}
+
 }  // namespace
 
-bool run_benchmark(const Options& options) { return Benchmark(options).run(); }
+bool run_benchmark(const Options& options) {
+  return options.threads > 0 ? run_on_threads(options) : Benchmark(options, nullptr).run();
+}
 
 }  // namespace tutti::bench

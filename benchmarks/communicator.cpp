@@ -43,8 +43,17 @@ std::string cuda_driver() {
   return library;
 }
 
-Communicator::Communicator(const Options& options) {
-  require(tutti_comm_init_from_environment(&comm_, config_of(options).get()));
+tutti_unique_id_t make_job() {
+  tutti_unique_id_t id{};
+  require(tutti_get_unique_id(&id));
+  return id;
+}
+
+Communicator::Communicator(const Options& options, const Seat* seat) {
+  Config config = config_of(options);
+  require(seat == nullptr
+              ? tutti_comm_init_from_environment(&comm_, config.get())
+              : tutti_comm_init_rank_config(&comm_, seat->ranks, &seat->id, seat->rank, config.get()));
   tutti_comm_rank(comm_, &rank_);
   tutti_comm_size(comm_, &size_);
 }

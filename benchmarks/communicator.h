@@ -21,13 +21,23 @@ struct RankInfo {
   std::string gpu;     // which, "" for none
 };
 
+// Of a rank that is a thread of this process, among others.
+struct Seat {
+  tutti_unique_id_t id{};
+  int rank = 0;
+  int ranks = 1;
+};
+
+// A job of ranks that are threads of this process. Throws std::runtime_error.
+tutti_unique_id_t make_job();
+
 // The option of that name.
 std::string cuda_driver();
 
 class Communicator {
  public:
-  // Joins the launcher's ranks. What `options` leaves open is the environment's.
-  explicit Communicator(const Options& options);
+  // Joins the launcher's ranks, or those of the seat's job. What `options` leaves open is the environment's.
+  explicit Communicator(const Options& options, const Seat* seat = nullptr);
   // The ranks of `other` once more, with other options. All of them call it.
   Communicator(Communicator& other, const Options& options);
   Communicator(const Communicator&) = delete;

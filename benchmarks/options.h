@@ -38,6 +38,7 @@ struct Options {
   std::string tuning;             // "": as the environment says
   std::vector<std::string> devices = {"cpu"};  // of the ranks in turn: "cpu", "cuda", "cuda:1"
   std::string json_file;
+  int threads = 0;                // of this process, which are the ranks; 0: the launcher's ranks
 
   bool has_gpus() const {
     return std::any_of(devices.begin(), devices.end(), [](const std::string& device) { return device != "cpu"; });

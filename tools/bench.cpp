@@ -83,6 +83,7 @@ void run(const CLI::App& command, CollectiveFlags& flags, const std::vector<std:
   parse(command, flags);
   if (!flags.as_rank) check_fits(kBuffers * static_cast<double>(flags.options.max_bytes), flags.ranks);
   start_ranks(flags, arguments);
+  if (flags.as_threads) flags.options.threads = flags.ranks;
   if (!bench::run_benchmark(flags.options)) exit_with(1);
 }
 
@@ -137,6 +138,7 @@ void add_collective(CLI::App* bench, const bench::CollectiveInfo& collective,
   auto flags = std::make_shared<CollectiveFlags>(collective);
   CLI::App* command = bench->add_subcommand(std::string(collective.name), std::string(collective.summary));
   add_rank_flags(command, *flags, 1);
+  add_threads_flag(command, *flags);
   if (collective.has_data()) {
     add_size_flags(command, *flags);
     add_data_flags(command, *flags);

@@ -52,6 +52,11 @@ void add_rank_flags(CLI::App* command, BenchFlags& flags, int least) {
   command->add_flag("--as-rank", flags.as_rank)->group("");  // hidden
 }
 
+void add_threads_flag(CLI::App* command, BenchFlags& flags) {
+  command->add_flag("--threads", flags.as_threads, "The ranks of --ranks are threads of one process")
+      ->needs("--ranks");
+}
+
 void add_size_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("-b,--minbytes", flags.min_bytes, "Smallest size")->option_text("SIZE=" + flags.min_bytes);
   command->add_option("-e,--maxbytes", flags.max_bytes, "Largest size")->option_text("SIZE=" + flags.max_bytes);
@@ -157,7 +162,7 @@ void check_fits(double bytes_per_rank, int ranks) {
 void start_ranks(const BenchFlags& flags, const std::vector<std::string>& arguments) {
   if (flags.as_rank) return;
   calibrate_if_missing("tutti bench");
-  if (flags.ranks == 0) return;
+  if (flags.ranks == 0 || flags.as_threads) return;
   Job job;
   job.ranks = flags.ranks;
   job.command = {own_path()};

@@ -15,7 +15,8 @@ namespace tutti::tool {
 struct BenchFlags {
   bench::Options options;
   int ranks = 0;
-  bool as_rank = false;  // this process is one of the ranks of --ranks
+  bool as_threads = false;  // of this process
+  bool as_rank = false;     // this process is one of the ranks of --ranks
   std::string min_bytes = "8";
   std::string max_bytes = "128M";
   std::string step_bytes;
@@ -32,6 +33,8 @@ std::string choices(const Rows& rows) {
 
 // --ranks, of which there are `least` at least.
 void add_rank_flags(CLI::App* command, BenchFlags& flags, int least);
+// --threads, of a benchmark whose ranks may be that.
+void add_threads_flag(CLI::App* command, BenchFlags& flags);
 // -b, -e, -f, -i
 void add_size_flags(CLI::App* command, BenchFlags& flags);
 void add_datatype_flag(CLI::App* command, BenchFlags& flags);
@@ -50,7 +53,7 @@ void parse_buffers(BenchFlags& flags);
 void check_fits(double bytes_per_rank, int ranks);
 
 // With --ranks: runs this same command line, which is `arguments`, on so many local ranks, and ends. Else returns: this
-// process is a rank. Measures the host's costs before, unless it was started by --ranks.
+// process is a rank, or its threads are. Measures the host's costs before, unless it was started by --ranks.
 void start_ranks(const BenchFlags& flags, const std::vector<std::string>& arguments);
 
 // What every benchmark's --help says at its end.

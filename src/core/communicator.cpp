@@ -229,7 +229,6 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   Status prepared = guarded([&]() -> Status {
     look_at_delay();
     look_at_direct_delays(waits);
-    if (unreached() > 0) TUTTI_TRY(own_stream_entry_->look_at_device());
     armed = links_->arm(waits);
     for (auto& peer : links_->peers()) {
       if (peer) peer->poll();  // to see whether it is still there, and what it shares

@@ -218,7 +218,7 @@ void Communicator::hand_over_result() {
 }
 
 bool Communicator::may_have_windows() const {
-  constexpr uint64_t kLeast = 16 * 1024;  // less is copied in the time that finding windows takes
+  constexpr uint64_t kLeast = 32 * 1024;  // less is copied in the time that finding windows takes
   return call_.size_bytes >= kLeast && links_->has_peers_in_memory() && !context_->memory.empty();
 }
 

@@ -222,8 +222,8 @@ Status Communicator::meet_on_gpus(Tuning tuning, Deadline deadline) {
     basis = GpuPrograms::Basis{std::move(placed), std::move(tuning)};
   }
   DeviceModule& module = *context_->stream_calls.devices().if_used();
-  gpu_calls_ = TUTTI_TRY(
-      GpuCalls::meet(*this, *control_, module, *gpu_, std::move(basis), config_.timeout_ms, deadline));
+  gpu_calls_ = TUTTI_TRY(GpuCalls::meet(*this, *control_, module, *gpu_, context_->gate_keeper, std::move(basis),
+                                        config_.timeout_ms, deadline));
   return {};
 }
 

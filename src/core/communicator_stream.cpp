@@ -16,8 +16,7 @@ Result<bool> Communicator::need_stream(std::span<const CallArguments> calls, tut
   StreamCalls& stream_calls = context_->stream_calls;
   if (stream_calls.devices().if_used() == nullptr) {
     if (stream != nullptr) {
-      return error(Code::kInvalidArgument, "{}: host buffers take no stream; pass NULL ({})",
-                   name_of(calls.front().collective), stream_calls.devices().why_not());
+      return stream_calls.devices().why_not().within(name_of(calls.front().collective));
     }
     for (const CallArguments& arguments : calls) {
       if (arguments.input != nullptr) host_input_.store(arguments.input, std::memory_order_relaxed);

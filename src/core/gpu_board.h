@@ -55,6 +55,9 @@ class GpuBoard {
     std::atomic<uint32_t> bell{0};    // a futex: there is something to look at
     // For streams of others: the rank has opened what it uses of this call's buffers.
     uint32_t opened = 0;
+    // For who opens gates after a failure:
+    uint32_t passed = 0;   // the rank's stream has gone through the gate of this call
+    uint32_t cleared = 0;  // so much of what was put on its own stream is done
     // For the threads of one process, if all ranks are that.
     RankEvents events;
   };
@@ -69,19 +72,19 @@ class GpuBoard {
   };
 
   GpuBoard() = default;
-  GpuBoard(Mapping memory, int nranks) : memory_(std::move(memory)), nranks_(nranks) {}
+  GpuBoard(Mapping memory, int nranks) : memory_(std::move(memory)), bytes_(memory_.bytes()), nranks_(nranks) {}
 
   static size_t bytes_for(int nranks) {
     return kHeadBytes + nranks * sizeof(OfRank) + size_t{kCalls} * nranks * sizeof(Offer);
   }
 
-  std::span<std::byte> bytes() const { return memory_.bytes(); }
-  Head& head() const { return *reinterpret_cast<Head*>(memory_.bytes().data()); }
+  std::span<std::byte> bytes() const { return bytes_; }
+  Head& head() const { return *reinterpret_cast<Head*>(bytes_.data()); }
   OfRank& of(int rank) const {
-    return reinterpret_cast<OfRank*>(memory_.bytes().data() + kHeadBytes)[rank];
+    return reinterpret_cast<OfRank*>(bytes_.data() + kHeadBytes)[rank];
   }
   Offer& offer(uint32_t call, int rank) const {
-    auto* first = reinterpret_cast<Offer*>(memory_.bytes().data() + kHeadBytes + nranks_ * sizeof(OfRank));
+    auto* first = reinterpret_cast<Offer*>(bytes_.data() + kHeadBytes + nranks_ * sizeof(OfRank));
     return first[call % kCalls * nranks_ + rank];
   }
   std::atomic<uint32_t>& arrived(uint32_t call) const { return head().arrived[call % kCalls]; }
@@ -94,6 +97,7 @@ class GpuBoard {
  private:
   static constexpr size_t kHeadBytes = (sizeof(Head) + 63) / 64 * 64;
   Mapping memory_;
+  std::span<std::byte> bytes_;  // of it
   int nranks_ = 0;
 };
 

@@ -37,19 +37,25 @@ Status agree(ControlPlane& control, Status mine, const char* what, Deadline dead
   return {};
 }
 
-}  // namespace
-
-GpuBoard::OfRank& GpuCalls::own() const { return board_.of(communicator_.rank()); }
-
-void GpuCalls::ring(int rank) const {
-  std::atomic<uint32_t>& bell = board_.of(rank).bell;
-  bell.fetch_add(1, std::memory_order_acq_rel);
-  wake(bell);
+// The communicator's. What is known only from the board gets the time to be told by the rank that it happened to.
+Status told_status(const Communicator& communicator, const GpuCalls& calls) {
+  Status known = communicator.status();
+  for (auto end = Clock::now() + kFailureIsToldIn; Clock::now() < end && known.message() == calls.status().message();) {
+    if (known.ok()) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    known = communicator.status();
+  }
+  return known;
 }
 
-// The thread looks at the time from now on.
-void GpuCalls::rouse() {
-  if (sleeps_.exchange(false, std::memory_order_seq_cst)) ring(communicator_.rank());
+}  // namespace
+
+GpuBoard::OfRank& GpuCalls::own() const { return gates_->own(); }
+
+void GpuCalls::ring(int rank) const {
+  std::atomic<uint32_t>& bell = board().of(rank).bell;
+  bell.fetch_add(1, std::memory_order_acq_rel);
+  wake(bell);
 }
 
 // ---- Meeting
@@ -77,7 +83,14 @@ Status GpuCalls::open_board(ControlPlane& control, Basis basis, Deadline deadlin
   Status opened = guarded([&]() -> Status {
     Fd file(::open(fmt::format("/proc/{}/fd/{}", where.pid, where.fd).c_str(), O_RDWR | O_CLOEXEC));
     if (!file) return system_error(errno, "cannot open the memory that rank 0 shares; run all ranks as one user");
-    board_ = GpuBoard(TUTTI_TRY(Mapping::create(file.get(), size_bytes)), nranks);
+    GpuBoard board(TUTTI_TRY(Mapping::create(file.get(), size_bytes)), nranks);
+    gates_ = std::make_shared<GpuGates>(
+        GpuGates::Basis{.board = std::move(board),
+                        .rank = communicator_.rank(),
+                        .nranks = nranks,
+                        .timeout_ms = timeout_ms_,
+                        .has_programs = basis.has_value(),
+                        .tell_late = [this](const Status& late) { communicator_.break_down(late); }});
     return prepare(std::move(basis));
   });
   // Rank 0 keeps its file until all have opened it; who cannot tells the others.
@@ -85,10 +98,10 @@ Status GpuCalls::open_board(ControlPlane& control, Basis basis, Deadline deadlin
 }
 
 Status GpuCalls::prepare(Basis basis) {
-  TUTTI_TRY(module_.pin(board_.bytes(), gpu_.context));
+  TUTTI_TRY(module_.pin(board().bytes(), gpu_.context));
   is_pinned_ = true;
   Kernels kernels = basis ? Kernels::kPrograms : Kernels::kFused;
-  own_gpu_ = TUTTI_TRY(module_.use(gpu_, kernels, {.cancelled = &board_.head().cancelled, .late = &own().late}));
+  own_gpu_ = TUTTI_TRY(module_.use(gpu_, kernels, {.cancelled = &board().head().cancelled, .late = &own().late}));
   if (basis) {
     programs_ =
         TUTTI_TRY(GpuPrograms::create(std::move(*basis), communicator_.rank(), module_, gpu_, *own_gpu_));
@@ -108,10 +121,11 @@ Status GpuCalls::open_arenas(ControlPlane& control, Deadline deadline) {
 }
 
 Result<std::unique_ptr<GpuCalls>> GpuCalls::meet(Communicator& communicator, ControlPlane& control,
-                                                 DeviceModule& module, const DeviceModule::Gpu& gpu, Basis basis,
-                                                 int64_t timeout_ms, Deadline deadline) {
+                                                 DeviceModule& module, const DeviceModule::Gpu& gpu,
+                                                 GateKeeper& keeper, Basis basis, int64_t timeout_ms,
+                                                 Deadline deadline) {
   bool has_programs = basis.has_value();
-  std::unique_ptr<GpuCalls> made(new GpuCalls(communicator, module, gpu, timeout_ms));
+  std::unique_ptr<GpuCalls> made(new GpuCalls(communicator, module, gpu, keeper, timeout_ms));
   Status opened = made->open_board(control, std::move(basis), deadline);
   if (opened.ok() && has_programs) opened = made->open_arenas(control, deadline);
   if (opened.code() == Code::kTimeout) return opened;
@@ -122,6 +136,7 @@ Result<std::unique_ptr<GpuCalls>> GpuCalls::meet(Communicator& communicator, Con
     if (agree(control, {}, "leaving GPUs", deadline).ok()) made->free_memory();
     return std::unique_ptr<GpuCalls>();
   }
+  keeper.add(made->gates_);
   made->thread_ = std::thread([gpu = made.get()] { or_end_without_memory([gpu] { gpu->run(); }); });
   return made;
 }
@@ -132,22 +147,24 @@ void GpuCalls::stop() noexcept {
   ends_.store(true, std::memory_order_release);
   ring(communicator_.rank());
   thread_.join();
+  if (gates_->is_cancelled()) gates_->await_open();
+  keeper_.leave(gates_);
 }
 
 GpuCalls::~GpuCalls() {
   stop();
   if (!is_pinned_) return;
   // What still waits on streams, after a failure, uses all of this.
-  if (is_cancelled_.load(std::memory_order_acquire) || !are_done() || !communicator_.stream_entry()->is_quiet()) {
+  if (gates_->is_cancelled() || !are_done() || !communicator_.stream_entry()->is_quiet()) {
     (void)programs_.release();
     (void)own_gpu_.release();
-    board_.leak();
+    gates_->leak_board();
     return;
   }
   programs_.reset();
   own_gpu_.reset();
   if (own_stream_) module_.drop_stream(*own_stream_);
-  if (!module_.unpin(board_.bytes().data(), gpu_.context)) board_.leak();
+  if (!module_.unpin(board().bytes().data(), gpu_.context)) gates_->leak_board();
 }
 
 void GpuCalls::close_memory() noexcept {
@@ -197,13 +214,13 @@ Result<std::optional<Offer>> GpuCalls::offer(const tutti_request& request, const
 
 void GpuCalls::tell_why_not(const std::string& why) {
   std::lock_guard lock(told_mutex_);
-  if (told_.insert(why).second) log_info("not on {}, but through the host: {}", where(), why);
+  if (told_.insert(why).second) log_info("not on {}, but through the host: {}", gates_->where(), why);
 }
 
 Status GpuCalls::or_break_down(Status status) {
   if (status.ok()) return status;
   communicator_.break_down(status);
-  await_open_gates();
+  gates_->await_open();
   return status;
 }
 
@@ -219,20 +236,24 @@ Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stre
     auto placed = stays ? place(number) : std::nullopt;
     if (placed) {
       TUTTI_TRY(or_break_down(launch(number, *placed, stream, order)));
-      last_put_.store(number, std::memory_order_seq_cst);
-      rouse();
+      gates_->has_put(number);
+      keeper_.rouse();
     }
     know(number);
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
     return Put{.is_done = placed.has_value()};
   }
-  TUTTI_TRY(or_break_down(module_.put_gate(stream, order, {&own().reached, number}, {&own().gate, number})));
+  gates_->will_wait(number);
+  TUTTI_TRY(or_break_down(module_.put_gate(stream, order,
+                                           {.reached = {&own().reached, number},
+                                            .waits = {&own().gate, number},
+                                            .passed = {&own().passed, number}})));
   know(number, std::move(stage));
-  last_put_.store(number, std::memory_order_seq_cst);
+  gates_->has_put(number);
   if (is_last) decide(number, GpuBoard::Verdict::kLaunched);
-  rouse();
+  keeper_.rouse();
   // The verdict may have come before the thread could know what it is about.
-  if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
+  if (!comes_before(board().head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
   return Put{.is_done = true};
 }
 
@@ -242,8 +263,8 @@ Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceMo
   uint32_t number = begin_call();
   WordValue gate{&own().gate, number};
   TUTTI_TRY(or_break_down(own_gpu_->come(stream, order, {&own().reached, number})));
-  last_put_.store(number, std::memory_order_seq_cst);
-  rouse();
+  gates_->has_put(number);
+  keeper_.rouse();
   if (say(number, offer)) {
     auto placed = all_offer(number) ? place(number) : std::nullopt;
     if (placed) TUTTI_TRY(or_break_down(launch_behind(number, *placed, stream, order)));
@@ -253,27 +274,27 @@ Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceMo
   }
   know(number);
   TUTTI_TRY(or_break_down(await_verdict(number)));
-  bool is_launched = board_.verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
-  int32_t decider = board_.decider(number).load(std::memory_order_relaxed);
+  bool is_launched = board().verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
+  int32_t decider = board().decider(number).load(std::memory_order_relaxed);
   if (is_launched) {
-    TUTTI_TRY(or_break_down(own_gpu_->go_on_behind(stream, order, board_.of(decider).events.done, gate)));
+    TUTTI_TRY(or_break_down(own_gpu_->go_on_behind(stream, order, board().of(decider).events.done, gate)));
   }
   return Put{.is_done = is_launched, .ends_with = gate};
 }
 
 Status GpuCalls::await_verdict(uint32_t number) const {
   constexpr int kLooks = 100;  // before it sleeps
-  std::atomic<uint32_t>& decided = board_.head().decided;
+  std::atomic<uint32_t>& decided = board().head().decided;
   auto is_known = [&] { return !comes_before(decided.load(std::memory_order_seq_cst), number); };
   Deadline deadline = Deadline::after_ms(timeout_ms_);
   for (int i = 0; i < kLooks && !is_known(); ++i) ::sched_yield();
   while (!is_known()) {
-    TUTTI_TRY(told_status());
-    if (deadline.passed()) return late_error(number);
-    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    TUTTI_TRY(told_status(communicator_, *this));
+    if (deadline.passed()) return gates_->late_error(number, timeout_ms_);
+    board().head().waiting.fetch_add(1, std::memory_order_seq_cst);
     uint32_t now = decided.load(std::memory_order_seq_cst);
     if (comes_before(now, number)) sleep_on(decided, now, std::min<int64_t>(kGpuLookMs, timeout_ms_));
-    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+    board().head().waiting.fetch_sub(1, std::memory_order_acq_rel);
   }
   return {};
 }
@@ -285,11 +306,12 @@ Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
   uint32_t number = begin_call();
   bool is_last = say(number, offer);
   store_word(own().reached, number);
+  gates_->add_late(gate);
   know(number, std::move(stage), gate);
-  last_put_.store(number, std::memory_order_seq_cst);
+  gates_->has_put(number);
   if (is_last) decide(number, all_offer(number) ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
-  rouse();
-  if (!comes_before(board_.head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
+  keeper_.rouse();
+  if (!comes_before(board().head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
   return {};
 }
 
@@ -305,21 +327,22 @@ Status GpuCalls::announce(const tutti_request& request) {
 
 // The place of a call on the board serves another one kCalls later.
 Status GpuCalls::await_place(uint32_t number) {
-  std::atomic<uint32_t>& decided = board_.head().decided;
+  std::atomic<uint32_t>& decided = board().head().decided;
   uint32_t needed = number - GpuBoard::kCalls;
   Deadline deadline = Deadline::after_ms(timeout_ms_);
   auto check = [&]() -> Status {
     TUTTI_TRY(communicator_.status());
     if (!deadline.passed()) return {};
     uint32_t next = decided.load(std::memory_order_acquire) + 1;
-    return error(Code::kTimeout, "{} calls are under way on {}, and {}", GpuBoard::kCalls, where(), who_is_late(next));
+    return error(Code::kTimeout, "{} calls are under way on {}, and {}", GpuBoard::kCalls, gates_->where(),
+                 gates_->who_is_late(next));
   };
   while (comes_before(decided.load(std::memory_order_acquire), needed)) {
     TUTTI_TRY(check());
-    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    board().head().waiting.fetch_add(1, std::memory_order_seq_cst);
     uint32_t now = decided.load(std::memory_order_seq_cst);
     if (comes_before(now, needed)) sleep_on(decided, now, kGpuLookMs);
-    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+    board().head().waiting.fetch_sub(1, std::memory_order_acq_rel);
   }
   // What was decided on the call before in this place must have been done. The threads do that: this one may be where
   // the driver cannot be used.
@@ -334,7 +357,7 @@ Status GpuCalls::await_place(uint32_t number) {
 // Whether nobody looks at offers up to that call any more: those of others only their own GPUs' launches do.
 bool GpuCalls::has_settled(uint32_t number) const {
   auto is_behind = [&](int rank) {
-    return comes_before(board_.of(rank).settled.load(std::memory_order_acquire), number);
+    return comes_before(board().of(rank).settled.load(std::memory_order_acquire), number);
   };
   if (!programs_) return !is_behind(communicator_.rank());
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
@@ -344,31 +367,18 @@ bool GpuCalls::has_settled(uint32_t number) const {
 }
 
 uint32_t GpuCalls::begin_call() {
-  keep_words_near(++called_);
+  gates_->keep_words_near(++called_);
   return called_;
 }
 
 bool GpuCalls::say(uint32_t number, const Offer& offer) {
-  board_.offer(number, communicator_.rank()) = offer;
+  board().offer(number, communicator_.rank()) = offer;
   own().called.store(number, std::memory_order_release);
-  std::atomic<uint32_t>& arrived = board_.arrived(number);
+  std::atomic<uint32_t>& arrived = board().arrived(number);
   auto nranks = static_cast<uint32_t>(communicator_.nranks());
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < nranks) return false;
   arrived.store(0, std::memory_order_relaxed);  // nobody comes before the verdict is known
   return true;
-}
-
-// Streams compare numbers that are less than half of all apart: without calls on the GPU its words come along.
-void GpuCalls::keep_words_near(uint32_t number) {
-  constexpr uint32_t kFar = 1U << 29;
-  uint32_t last_put = last_put_.load(std::memory_order_relaxed);
-  if (number - last_put < kFar || comes_before(done(), last_put)) return;
-  store_word(own().reached, number - 1);
-  store_word(own().gate, number - 1);
-  last_put_.store(number - 1, std::memory_order_seq_cst);
-  store_word(own().ended, number - 1);
-  own().launched.store(number - 1, std::memory_order_release);
-  last_staged_.store(number - 1, std::memory_order_release);
 }
 
 // This rank has said a call, and either has no more to do for it or does it once the verdict is known.
@@ -380,9 +390,9 @@ void GpuCalls::know(uint32_t number, Stage stage, uint32_t* gate) {
 }
 
 bool GpuCalls::all_offer(uint32_t number) {
-  const Offer& first = board_.offer(number, 0);
+  const Offer& first = board().offer(number, 0);
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    const Offer& each = board_.offer(number, rank);
+    const Offer& each = board().offer(number, rank);
     if (each.is_on_gpu == 0) {
       auto collective = static_cast<Collective>(each.shape.collective);
       tell_why_not(fmt::format("{}: rank {} makes it elsewhere", name_of(collective), rank));
@@ -396,7 +406,7 @@ bool GpuCalls::all_offer(uint32_t number) {
 std::optional<std::vector<PlacedBuffers>> GpuCalls::place(uint32_t number) {
   std::vector<PlacedBuffers> placed;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    const Offer& each = board_.offer(number, rank);
+    const Offer& each = board().offer(number, rank);
     PlacedBuffers buffers;
     Status opened = guarded([&]() -> Status {
       if (each.has_input != 0) buffers.input = TUTTI_TRY(own_gpu_->open(each.input));
@@ -417,13 +427,13 @@ void GpuCalls::decide(uint32_t number, GpuBoard::Verdict verdict) {
   std::vector<int> waiting;
   bool is_for_all = verdict == GpuBoard::Verdict::kStaged || programs_ != nullptr;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    bool has_offered = rank != communicator_.rank() && board_.offer(number, rank).is_on_gpu != 0;
+    bool has_offered = rank != communicator_.rank() && board().offer(number, rank).is_on_gpu != 0;
     if (has_offered && is_for_all) waiting.push_back(rank);
   }
-  board_.verdict(number).store(verdict, std::memory_order_relaxed);
-  board_.decider(number).store(communicator_.rank(), std::memory_order_relaxed);
-  board_.head().decided.store(number, std::memory_order_seq_cst);
-  if (board_.head().waiting.load(std::memory_order_seq_cst) > 0) wake(board_.head().decided);
+  board().verdict(number).store(verdict, std::memory_order_relaxed);
+  board().decider(number).store(communicator_.rank(), std::memory_order_relaxed);
+  board().head().decided.store(number, std::memory_order_seq_cst);
+  if (board().head().waiting.load(std::memory_order_seq_cst) > 0) wake(board().head().decided);
   for (int rank : waiting) ring(rank);
 }
 
@@ -433,11 +443,13 @@ Status GpuCalls::launch(uint32_t number, std::span<const PlacedBuffers> placed, 
   std::vector<WordValue> waits, stores;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
     if (rank == communicator_.rank()) continue;
-    waits.push_back({&board_.of(rank).reached, number});
-    stores.push_back({&board_.of(rank).gate, number});
+    waits.push_back({&board().of(rank).reached, number});
+    stores.push_back({&board().of(rank).gate, number});
   }
   stores.push_back({&own().gate, number});
-  cuda::Launches launches = launches_of(board_.offer(number, 0).shape, placed);
+  stores.push_back({&own().passed, number});
+  gates_->will_wait(number);
+  cuda::Launches launches = launches_of(board().offer(number, 0).shape, placed);
   own().launched.store(number, std::memory_order_release);
   return own_gpu_->launch(stream, order,
                           {.kernel = launches.kernel(),
@@ -452,9 +464,9 @@ Status GpuCalls::launch_behind(uint32_t number, std::span<const PlacedBuffers> p
                                const DeviceModule::Stream& stream, StreamOrder& order) {
   std::vector<DeviceEvent> come;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    if (rank != communicator_.rank()) come.push_back(board_.of(rank).events.come);
+    if (rank != communicator_.rank()) come.push_back(board().of(rank).events.come);
   }
-  cuda::Launches launches = launches_of(board_.offer(number, 0).shape, placed);
+  cuda::Launches launches = launches_of(board().offer(number, 0).shape, placed);
   own().launched.store(number, std::memory_order_release);
   return own_gpu_->launch_behind(stream, order,
                                  {.kernel = launches.kernel(),
@@ -465,7 +477,7 @@ Status GpuCalls::launch_behind(uint32_t number, std::span<const PlacedBuffers> p
 }
 
 Status GpuCalls::await_decided() {
-  std::atomic<uint32_t>& decided = board_.head().decided;
+  std::atomic<uint32_t>& decided = board().head().decided;
   Deadline deadline = Deadline::after_ms(timeout_ms_);
   uint32_t before = decided.load(std::memory_order_acquire);
   for (;;) {
@@ -477,10 +489,10 @@ Status GpuCalls::await_decided() {
       if (pending_.empty()) return {};
     }
     TUTTI_TRY(communicator_.status());
-    if (deadline.passed()) return late_error(now + 1);
-    board_.head().waiting.fetch_add(1, std::memory_order_seq_cst);
+    if (deadline.passed()) return gates_->late_error(now + 1, timeout_ms_);
+    board().head().waiting.fetch_add(1, std::memory_order_seq_cst);
     if (decided.load(std::memory_order_seq_cst) == now) sleep_on(decided, now, kGpuLookMs);
-    board_.head().waiting.fetch_sub(1, std::memory_order_acq_rel);
+    board().head().waiting.fetch_sub(1, std::memory_order_acq_rel);
   }
 }
 

@@ -22,7 +22,7 @@
 
 #include "base/deadline.h"
 #include "bootstrap/control.h"
-#include "core/gpu_board.h"
+#include "core/gate_keeper.h"
 #include "core/gpu_programs.h"
 #include "topology/topology.h"
 
@@ -30,16 +30,14 @@ namespace tutti {
 
 class Communicator;
 
-inline constexpr int64_t kGpuLookMs = 100;  // how often who waits for GPUs looks at what else may have happened
-
 class GpuCalls {
  public:
   using Basis = std::optional<GpuPrograms::Basis>;
   // All ranks come here when each has said which GPU it is on. `basis`: none where that is the same one. Null: not all
   // of them can launch there, or reach each other's memory; why is in the log. Errors: a rank did not come.
   static Result<std::unique_ptr<GpuCalls>> meet(Communicator& communicator, ControlPlane& control, DeviceModule& module,
-                                                const DeviceModule::Gpu& gpu, Basis basis, int64_t timeout_ms,
-                                                Deadline deadline);
+                                                const DeviceModule::Gpu& gpu, GateKeeper& keeper, Basis basis,
+                                                int64_t timeout_ms, Deadline deadline);
   // No call is on its way, or the communicator has failed.
   ~GpuCalls();
 
@@ -79,12 +77,12 @@ class GpuCalls {
   // Whether the calls that were put on streams are done.
   bool are_done();
   // The last call that is.
-  uint32_t done() const;
+  uint32_t done() const { return gates_->done(); }
 
-  // The communicator has failed: opens the gates of this rank, and stops launches.
+  // The communicator has failed: the gates of this rank open, and launches stop.
   void cancel() noexcept;
   // Not ok: a rank has done so, or a kernel has waited in vain. Results of calls from there on are undefined.
-  Status status() const;
+  Status status() const { return gates_->status(); }
   // Ends what this does by itself; no calls come any more.
   void stop() noexcept;
   // All calls are done, and no more come: the memory of others is closed; once all have done that, the own one goes.
@@ -98,8 +96,9 @@ class GpuCalls {
     uint32_t* gate = nullptr;  // besides the rank's own
   };
 
-  GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, int64_t timeout_ms)
-      : communicator_(communicator), module_(module), gpu_(gpu), timeout_ms_(timeout_ms) {}
+  GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, GateKeeper& keeper,
+           int64_t timeout_ms)
+      : communicator_(communicator), module_(module), gpu_(gpu), keeper_(keeper), timeout_ms_(timeout_ms) {}
   Status open_board(ControlPlane& control, Basis basis, Deadline deadline);
   Status open_arenas(ControlPlane& control, Deadline deadline);
   Status prepare(Basis basis);
@@ -114,7 +113,6 @@ class GpuCalls {
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
   void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
   bool all_offer(uint32_t number);
-  void keep_words_near(uint32_t number);
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                 StreamOrder& order);
@@ -127,48 +125,34 @@ class GpuCalls {
   Status or_break_down(Status status);
 
   void run();
-  bool open_gates() noexcept;
-  // The communicator has failed, and a call that others may have begun with returns its error: until its buffers are
-  // the caller's again.
-  void await_open_gates() const;
-  bool have_ended() const;
   void settle();
   void drop_launched();
   void drop_launched(uint32_t decided);
   std::optional<Pending> next_decided();
   void carry_out_decided();
   Status carry_out(const Pending& pending);
-  Status run_part(const Pending& pending);
-  Status kernel_status() const;
-  // The communicator's. What is known only from the board gets the time to be told by the rank that it happened to.
-  Status told_status() const;
-  Status look_at_delay();
-  Status late_error(uint32_t number) const;
-  std::string_view where() const;
-  std::string who_is_late(uint32_t number) const;
+  Status stage_part(const Pending& pending, const WordValue& cleared);
+  Status run_part(const Pending& pending, const WordValue& cleared);
+  const GpuBoard& board() const { return gates_->board(); }
   GpuBoard::OfRank& own() const;
   void ring(int rank) const;
-  void rouse();
 
   Communicator& communicator_;
   DeviceModule& module_;
   const DeviceModule::Gpu gpu_;
+  GateKeeper& keeper_;
   const int64_t timeout_ms_;
-  GpuBoard board_;
+  std::shared_ptr<GpuGates> gates_;  // shared with the keeper
   bool is_pinned_ = false;
   bool is_by_events_ = false;
   std::unique_ptr<RankGpu> own_gpu_;
   std::unique_ptr<GpuPrograms> programs_;
   std::optional<DeviceModule::Stream> own_stream_;
   std::atomic<bool> has_captures_{false};
-  std::atomic<bool> is_cancelled_{false};
-  std::atomic<bool> are_open_{false};    // this rank's gates, after a failure
   std::atomic<bool> ends_{false};
-  std::atomic<bool> sleeps_{false};      // the thread, until it is rung
 
   std::mutex mutex_;                     // guards what follows, and is held while calls are put on streams
   uint32_t called_ = 0;
-  std::atomic<uint32_t> last_put_{0};
 
   std::mutex told_mutex_;                // guards told_
   std::set<std::string> told_;
@@ -176,14 +160,8 @@ class GpuCalls {
   std::mutex own_stream_mutex_;          // is held before pending_mutex_, by who puts calls on the own stream
   std::mutex pending_mutex_;             // guards what follows
   std::deque<Pending> pending_;          // by number
-  std::vector<uint32_t*> lost_gates_;    // of calls that could not be carried out
   uint32_t last_known_ = 0;              // calls that are pending, or that this rank has no more to do for
-  std::atomic<uint32_t> last_staged_{0};
 
-  // Of the thread:
-  uint32_t gate_seen_ = 0;
-  std::optional<Clock::time_point> stands_since_;
-  std::optional<Clock::time_point> cancelled_since_;
   std::thread thread_;
 };
 

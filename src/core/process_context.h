@@ -10,6 +10,7 @@
 #include "bootstrap/rendezvous.h"
 #include "core/completions.h"
 #include "core/engine.h"
+#include "core/gate_keeper.h"
 #include "core/memory_registry.h"
 #include "core/staging_pool.h"
 #include "core/stream_calls.h"
@@ -32,6 +33,7 @@ class ProcessContext {
   MemoryRegistry memory;
   StagingPool staging{memory};
   StreamCalls stream_calls{memory};
+  GateKeeper gate_keeper;
   Completions completions;
   std::unique_ptr<Engine> engine;
   std::shared_ptr<LoopbackHub> loopback;  // shared with the loopback transports

@@ -114,6 +114,18 @@ Status StreamEntry::look_at_device() {
   return {};
 }
 
+bool StreamEntry::has_calls() {
+  if (unreached() > 0) return true;
+  std::lock_guard lock(mutex_);
+  GpuCalls* gpu = communicator_ == nullptr ? nullptr : communicator_->gpu_calls();
+  return gpu != nullptr && !gpu->are_done();
+}
+
+void StreamEntry::break_down(const Status& why) noexcept {
+  std::lock_guard lock(mutex_);
+  if (communicator_ != nullptr) communicator_->break_down(why);
+}
+
 // ---- What is on streams
 
 // A batch of calls on its way through the host. The stream uses it until it has passed, a captured graph as long as
@@ -199,6 +211,7 @@ void StreamCalls::Staged::expect_no_more() noexcept {
 void StreamCalls::Staged::reached_on_gpus() noexcept {
   bool was_expected = is_expected.exchange(false, std::memory_order_acq_rel);
   std::shared_ptr<StreamEntry> entry = members.front().entry;
+  DeviceWatch& watch = pool.watch_;
   uint32_t* gate = &words->gate;
   // Where it turns out that a rank has its buffers elsewhere.
   auto go_through_host = [&calls = pool, like = members.front().alone()](const DeviceModule::Stream& stream,
@@ -209,6 +222,7 @@ void StreamCalls::Staged::reached_on_gpus() noexcept {
   if (!entry->post_on_gpus(*offer, gate, std::move(go_through_host))) {
     std::atomic_ref(*gate).store(1, std::memory_order_release);
   }
+  watch.add(entry);
   if (was_expected) entry->reached(Sequence::kCollectives);
 }
 
@@ -540,9 +554,12 @@ Result<StreamCalls::PutOnGpus> StreamCalls::put_on_gpus(const std::shared_ptr<St
                                                  const WordValue& ends_with) -> Status {
     staged->streams = {other};
     TUTTI_TRY(stage(*staged, module));
+    // What waited in the driver may come when the call has failed, and its buffers are the caller's again.
+    TUTTI_TRY(staged->members.front().communicator->status());
     return put_staged(staged, module, {}, {begins_at, ends_with});
   };
   auto put = TUTTI_TRY(gpu->put(*offer, stream, order, std::move(go_through_host)));
+  watch_.add(member.entry);
   return PutOnGpus{put.is_done ? OnGpu::kPut : OnGpu::kAnnounced, put.ends_with};
 }
 
@@ -560,6 +577,7 @@ Status StreamCalls::put_alone(const Alone& call, const DeviceModule::Stream& str
   staged->add(std::move(member));
   staged->streams = {stream};
   TUTTI_TRY(stage(*staged, module));
+  TUTTI_TRY(call.communicator->status());
   return put_staged(staged, module, {}, {begins_at, ends_with});
 }
 
@@ -585,8 +603,7 @@ Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModu
   }
   if (!staged->is_captured) {
     staged->expect();
-    // The engine looks whether the device has failed.
-    for (const auto& member : staged->members) member.communicator->progress_alone();
+    for (const auto& member : staged->members) watch_.add(member.entry);
   }
   StreamWork work{.begins_at = between.begins_at,
                   .before = staged->before,

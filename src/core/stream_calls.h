@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "core/device_watch.h"
 #include "core/gpu_calls.h"
 #include "core/request.h"
 #include "core/staging_pool.h"
@@ -63,6 +64,11 @@ class StreamEntry {
   bool is_quiet();
   // Errors: a device has failed, and some of them may never be reached.
   Status look_at_device();
+  // Whether some are under way, as far as that is known without the driver.
+  bool has_calls();
+  // What only this rank suffers.
+  void break_down(const Status& why) noexcept;
+  std::atomic<bool> is_watched{false};  // the DeviceWatch's
 
  private:
   friend class StreamCalls;
@@ -94,6 +100,7 @@ class StreamCalls {
   explicit StreamCalls(MemoryRegistry& registry);
 
   Devices& devices() { return devices_; }
+  DeviceWatch& watch() { return watch_; }
 
   // Of the buffers that a call uses.
   struct Uses {
@@ -172,6 +179,7 @@ class StreamCalls {
   void collect();
 
   Devices devices_;
+  DeviceWatch watch_;
   std::atomic<void*> context_{nullptr};   // of a stream that was used, for pinning
   StagingPool staging_;                   // pinned; what was pinned stays, since devices may wait for letting go of it
   std::mutex mutex_;                      // guards what follows

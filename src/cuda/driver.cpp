@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
+
 namespace tutti::cuda {
 namespace {
 
@@ -10,7 +12,11 @@ Status lacks(const std::string& library, const char* name, int version) {
                version / 1000, version % 1000 / 10);
 }
 
-const char* remedy(CUresult result) {
+const char* remedy(std::string_view call, CUresult result) {
+  if (call == "cuStreamBatchMemOp" && result == CUDA_ERROR_NOT_SUPPORTED) {
+    return "; this driver has no stream memory operations, by which streams wait for calls: use one for Linux of CUDA "
+           "12 or newer, or copy to host memory and pass that";
+  }
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY: return "; free device memory or pinned memory";
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -53,7 +59,7 @@ Status driver_error(const Driver& driver, const char* call, CUresult result) {
   const char* text = nullptr;
   if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS) name = "an unknown error";
   if (driver.cuGetErrorString(result, &text) != CUDA_SUCCESS) text = "";
-  return error(Code::kCuda, "{}: {} ({}){}", call, name, text, remedy(result));
+  return error(Code::kCuda, "{}: {} ({}){}", call, name, text, remedy(call, result));
 }
 
 }  // namespace tutti::cuda

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
+#include <set>
 #include <utility>
 
 #include "cuda/direct_access.h"
@@ -70,7 +72,7 @@ class Module : public DeviceModule {
   Status copy_now(const StreamCopy& copy, void* context) override {
     return direct_access_.copy_now(copy, static_cast<CUcontext>(context));
   }
-  Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) override;
+  Status put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) override;
 
   Result<bool> are_captured(std::span<const Stream> streams) override {
     return TUTTI_TRY(capture_of(streams)).id != 0;
@@ -84,6 +86,7 @@ class Module : public DeviceModule {
     friend bool operator==(const Capture&, const Capture&) = default;
   };
   Result<CUcontext> primary_context(int device);
+  Status need_word_operations(CUcontext context);
   Result<Capture> capture_of(const Stream& stream) const;
   Result<Capture> capture_of(std::span<const Stream> streams) const;
   Status copy(CUstream stream, std::span<const StreamCopy> copies) const;
@@ -94,7 +97,10 @@ class Module : public DeviceModule {
   OwnBuffers own_buffers_;
   DirectAccess direct_access_;
   std::mutex mutex_;
-  std::map<int, CUcontext> primary_contexts_;  // guarded by it; of devices that were asked for
+  // Guarded by it:
+  std::map<int, CUcontext> primary_contexts_;  // of devices that were asked for
+  std::set<CUcontext> have_word_operations_;
+  std::span<std::byte> tried_word_;            // pinned
 };
 
 Result<BufferPlace> Module::place_of(const void* pointer) {
@@ -124,18 +130,42 @@ Result<BufferPlace> Module::place_of(const void* pointer) {
 Result<Stream> Module::stream_of(tutti_stream_t handle, int device) {
   auto stream = static_cast<CUstream>(handle);
   CUcontext context = nullptr;
-  if (!is_default(stream)) {
+  if (is_default(stream)) {
+    TUTTI_CUDA_TRY(driver_, cuCtxGetCurrent, &context);
+  } else {
     TUTTI_CUDA_TRY(driver_, cuStreamGetCtx, stream, &context);
-    return Stream{handle, context};
   }
-  TUTTI_CUDA_TRY(driver_, cuCtxGetCurrent, &context);
-  if (context != nullptr) return Stream{handle, context};
-  if (device < 0) {
+  if (context == nullptr && device < 0) {
     return error(Code::kInvalidUsage,
                  "a default stream was passed, but the calling thread has no current device: call cudaSetDevice() "
                  "before, or pass another stream");
   }
-  return Stream{handle, TUTTI_TRY(primary_context(device))};
+  if (context == nullptr) context = TUTTI_TRY(primary_context(device));
+  TUTTI_TRY(need_word_operations(context));
+  return Stream{handle, context};
+}
+
+// No attribute tells whether streams can wait for words of 32 bits, so one stores such a word, before anything is on
+// the program's streams.
+Status Module::need_word_operations(CUcontext context) {
+  constexpr size_t kPageBytes = 4096;
+  std::lock_guard lock(mutex_);
+  if (have_word_operations_.contains(context)) return {};
+  if (tried_word_.empty()) {
+    auto* page = static_cast<std::byte*>(::operator new(kPageBytes, std::align_val_t(kPageBytes)));  // for good
+    TUTTI_TRY(pin({page, kPageBytes}, context));
+    tried_word_ = {page, kPageBytes};
+  }
+  Stream stream = TUTTI_TRY(make_stream(context));
+  WordOps store(pinned_);
+  store.store({reinterpret_cast<uint32_t*>(tried_word_.data()), 1});
+  Status stored = [&]() -> Status {
+    Current current = TUTTI_TRY(Current::make(driver_, context));
+    return store.put(handle_of(stream));
+  }();
+  drop_stream(stream);
+  if (stored.ok()) have_word_operations_.insert(context);
+  return stored;
 }
 
 // The program has memory there, so it has the context, too. It is retained once, for as long as the process lives, as
@@ -215,13 +245,14 @@ Result<bool> Module::has_native_atomics(const Gpu& gpu, std::span<const GpuId> o
   return found == others.size();
 }
 
-Status Module::put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached, const WordValue& gate) {
+Status Module::put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) {
   Current current = TUTTI_TRY(Current::make(driver_, context_of(stream)));
   auto& calls = static_cast<Order&>(order);
   TUTTI_TRY(calls.begin(stream, 0));
   WordOps ops(pinned_);
-  ops.store(reached);
-  ops.wait(gate);
+  ops.store(gate.reached);
+  ops.wait(gate.waits);
+  ops.store(gate.passed);
   TUTTI_TRY(ops.put(handle_of(stream)));
   return calls.end(stream, 0);
 }

@@ -234,9 +234,14 @@ class DeviceModule {
   // Copies from or to that memory, whatever streams wait for, and blocks until it is done.
   virtual Status copy_now(const StreamCopy& copy, void* context) = 0;
 
-  // Puts on a stream: store `reached`; wait until `gate` has its number. Like enqueue() it keeps to the order.
-  virtual Status put_gate(const Stream& stream, StreamOrder& order, const WordValue& reached,
-                          const WordValue& gate) = 0;
+  // Puts on a stream: store `reached`; wait until `waits` has its number; store `passed`. Like enqueue() it keeps to
+  // the order.
+  struct Gate {
+    WordValue reached;
+    WordValue waits;
+    WordValue passed;
+  };
+  virtual Status put_gate(const Stream& stream, StreamOrder& order, const Gate& gate) = 0;
 
   // Of one batch of calls.
   struct Batch {

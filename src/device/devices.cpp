@@ -83,10 +83,11 @@ Status Devices::open() {
   return {};
 }
 
-std::string Devices::why_not() const {
+Status Devices::why_not() const {
   std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return std::string(failure_.message());
-  return fmt::format("this process has not loaded {}", options_.driver);
+  if (!failure_.ok()) return Status(failure_).within("calls on streams are refused");
+  return error(Code::kInvalidArgument, "host buffers take no stream; pass NULL (this process has not loaded {})",
+               options_.driver);
 }
 
 }  // namespace tutti

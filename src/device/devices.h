@@ -26,7 +26,7 @@ class Devices {
   // fit; that is said once.
   DeviceModule* if_used();
   // Why there is none: for who has passed a stream.
-  std::string why_not() const;
+  Status why_not() const;
 
  private:
   Status open();

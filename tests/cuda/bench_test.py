@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -55,6 +56,24 @@ class BenchOnGpu(unittest.TestCase):
                     ways = {row[-1].partition("/")[2] for row in self.rows(done.stdout)}
                     self.assertEqual(ways, {"gpu"}, done.stdout)
 
+    def test_ranks_may_be_threads_of_one_process(self):
+        for device, way in (("cuda:0", "fused/gpu"), ("cuda", None), ("cuda:0,cpu", None), ("cpu", None)):
+            with self.subTest(device):
+                done = self.bench("all_reduce", "--ranks", 4, "--threads", "--device", device, "-b", 96, "-e", "300K",
+                                  "-f", 16)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(len(set(re.findall(r"(?m)^#  Rank +\d+ Pid +(\d+) on", done.stdout))), 1)
+                self.assertIn("# Out of bounds values : 0 OK\n", done.stdout)
+                if way is not None:
+                    self.assertEqual({row[-1] for row in self.rows(done.stdout)}, {way})
+
+    def test_a_thread_that_fails_ends_the_others_by_one_sentence(self):
+        done = self.bench("all_reduce", "--ranks", 3, "--threads", "--device", "cuda:0", "-e", "64K",
+                          FAKE_CUDA_FAIL="cuLaunchKernel:1:719")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cuLaunchKernel", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
     def test_ranks_may_be_on_several_gpus_or_on_the_host(self):
         for devices in ("cuda", "cuda:0,cpu", "cpu,cuda:1,cuda:0"):
             with self.subTest(devices):
@@ -78,12 +97,18 @@ class BenchOnGpu(unittest.TestCase):
                 (["--device", "gpu"], {}, 2, "--device gpu: expected cpu, cuda, or cuda:0"),
                 (["--device", "cuda", "--memory", "tutti"], {}, 2, "--memory tutti is memory of the host"),
                 (["--device", "cuda"], {"TUTTI_CUDA_DRIVER": "libnone.so"}, 1,
-                 "cannot open the CUDA driver: libnone.so")):
+                 "cannot open the CUDA driver: libnone.so"),
+                # Streams that cannot wait for words.
+                (["--device", "cuda", "--ranks", 1], {"FAKE_CUDA_FAIL": "cuStreamBatchMemOp:0:801"}, 1,
+                 "this driver has no stream memory operations, by which streams wait for calls"),
+                (["--device", "cuda", "--ranks", 1], {"FAKE_CUDA_LACKS": "cuStreamBatchMemOp"}, 1,
+                 "has no cuStreamBatchMemOp of CUDA 11.7; tutti needs a driver for CUDA 12 or newer")):
             with self.subTest(flags):
                 done = self.bench("all_reduce", "-e", "1K", *flags, **environment)
                 self.assertEqual(done.returncode, status, done.stderr)
                 self.assertIn(sentence, done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                told = [line for line in done.stderr.splitlines() if not line.startswith("[tutti 0] warning: ")]
+                self.assertEqual(len(told), 1, done.stderr)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ while read -r line; do
   grep -qF -- "$line" "$report" || { echo "the report has no \"$line\""; exit 1; }
 done << 'LINES'
 passed: all_reduce, 8 ranks of one GPU, odd sizes
+passed: all_reduce, 8 ranks of one GPU as threads, odd sizes
 passed: all_reduce of 65536 bytes, 4 ranks of one GPU
-passed: ranks as threads: every collective, groups, sends and receives, streams and graphs
+passed: ranks as threads: every collective, type and operation, groups, sends and receives, streams and graphs
 passed: the interpreter of Programs, 2 to 8 ranks as streams of one GPU
 passed: all_reduce of every type and operation, 8 ranks of one GPU
 Streams of two processes, by words, there and back

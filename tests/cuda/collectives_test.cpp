@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cuda/jobs.h"
+#include "cuda/tested_calls.h"
 
 namespace tutti::test {
 namespace {
@@ -128,6 +129,25 @@ TEST_CASE("every collective among ranks of several GPUs has the bits of the host
       });
       CHECK(wrong == std::vector<std::string>(kRanks));
     }
+  }
+}
+
+TEST_CASE("every type and operation is combined among 2, 4 and 8 ranks of one GPU as a loop in float64 does it") {
+  for (int nranks : {2, 4, 8}) {
+    INFO(nranks << " ranks");
+    std::vector<TestedCall> calls = calls_of_every_type_and_op(61);
+    for (tutti_collective_t each : kMoving) {
+      for (size_t misalignment : {size_t{0}, size_t{1}}) {
+        calls.push_back({each, tested_types().front(), kSumOp, 1031, false, misalignment});
+      }
+    }
+    auto wrong = with_ranks_of_one_gpu(nranks, {}, [&](tutti_comm_t* comm, int rank) {
+      Stream stream;
+      std::string error;
+      for (const TestedCall& each : calls) error += run(each, comm, rank, nranks, stream);
+      return error;
+    });
+    CHECK(wrong == std::vector<std::string>(nranks));
   }
 }
 

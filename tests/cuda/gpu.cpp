@@ -30,6 +30,8 @@ const Gpu& Gpu::driver() {
         reinterpret_cast<decltype(gpu.fake_give_peer_access)>(::dlsym(handle, "fake_cuda_give_peer_access"));
     gpu.fake_hold_kernels =
         reinterpret_cast<decltype(gpu.fake_hold_kernels)>(::dlsym(handle, "fake_cuda_hold_kernels"));
+    gpu.fake_wait_for_streams =
+        reinterpret_cast<decltype(gpu.fake_wait_for_streams)>(::dlsym(handle, "fake_cuda_wait_for_streams"));
     gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
     gpu.fake_all_calls = reinterpret_cast<decltype(gpu.fake_all_calls)>(::dlsym(handle, "fake_cuda_all_calls"));
     gpu.fake_give_native_atomics =

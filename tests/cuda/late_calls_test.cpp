@@ -88,6 +88,40 @@ TEST_CASE("a communicator that has failed opens no gates of another one") {
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
+// Rank 0's kernel of the first call begins when the communicator has gone, and then stores to the rank's gate that this
+// call is done; its stream comes to the gate of the second one only after that.
+TEST_CASE("a launch that comes after its communicator has gone closes no gates") {
+  constexpr int kRanks = 2;
+  const Gpu& gpu = Gpu::driver();
+  static std::atomic<bool> may_go{false}, is_behind{false};
+  auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "20000"}}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
+    tutti_comm_t* failing = nullptr;
+    std::string error = said(comm, tutti_comm_dup(comm, &failing, nullptr));
+    if (failing == nullptr) return error;
+    if (rank == 0) gpu.fake_hold_kernels(0);
+    error += said(comm, tutti_barrier(comm, nullptr)) + sum(failing, in, out, stream.get());
+    if (rank == 0) {
+      must(gpu.cuLaunchHostFunc(stream.get(), [](void*) { while (!may_go) sleep_ms(1); }, nullptr));
+      error += sum(failing, in, out, stream.get());
+      must(gpu.cuLaunchHostFunc(stream.get(), [](void*) { is_behind = true; }, nullptr));
+    }
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (rank == 1) tutti_comm_abort(failing);
+    await_failure(failing);
+    tutti_comm_destroy(failing);
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (rank == 1) return error;
+    gpu.fake_hold_kernels(-1);
+    sleep_ms(200);
+    may_go = true;
+    for (int i = 0; i < 500 && !is_behind; ++i) sleep_ms(10);
+    return error + (is_behind ? "" : "a stream stands at its gate");
+  });
+  CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
 TEST_CASE("a question for the plan of an impossible call on a stream is refused, and the communicator goes on") {
   constexpr int kRanks = 2;
   auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int) {

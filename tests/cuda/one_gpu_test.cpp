@@ -365,16 +365,20 @@ TEST_CASE("a rank of a GPU that does not call is named, and the streams of the o
   auto wrong = with_ranks_of_one_gpu(kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
     OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
     Stream stream;
+    std::string error =
+        said(comm, tutti_broadcast(in.data(), out.data(), 1000, TUTTI_INT32, 0, comm, stream.get()));
     if (rank == 1) {
       await_failure(comm);
       return std::string();
     }
-    std::string error = sum(comm, in, out, stream.get());
+    error += sum(comm, in, out, stream.get());
     (void)stream.synchronize();
     return error + said(comm, tutti_comm_status(comm));
   });
-  CHECK_THAT(wrong[0], Catch::Contains("rank 1 has not called all_reduce"));
-  CHECK_THAT(wrong[2], Catch::Contains("rank 1 has not called all_reduce"));
+  std::string expected =
+      "rank 1 has not called all_reduce (call 2 on this GPU); its last call there is broadcast (call 1)";
+  CHECK_THAT(wrong[0], Catch::Contains(expected));
+  CHECK_THAT(wrong[2], Catch::Contains(expected));
 }
 
 TEST_CASE("a stream of another rank of the GPU that does not come to a call is named") {

@@ -8,6 +8,8 @@
 //   processes unloaded [each]  code that does not run there: the same
 //   processes injected [each]  calls about other processes' memory that fail: the same
 //   processes counted [each]   a call takes few of the driver's
+//   processes freeing [each]  what the program frees holds all the driver up until its streams have got their calls
+//   processes pinning each   what tutti pins does so, for just the call that a stream waits for: a sentence ends it
 //   processes late [each]    rank 1 makes no call: the others hear of it, and their streams go on
 #include <signal.h>
 #include <unistd.h>
@@ -208,6 +210,46 @@ int run_counted(const Job& job) {
   return what.empty() ? 0 : wrong(job, what);
 }
 
+// Where the driver gives no handles, so that what goes through the host needs nothing of it.
+int run_freeing(const Job& job) {
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  OnGpu<int32_t> in(1000, Where::kDevice, 1), out(1000);
+  auto other = std::make_unique<OnGpu<int32_t>>(1000);
+  auto call_twice = [&] {
+    for (int i = 0; i < 2; ++i) {
+      tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    }
+  };
+  call_twice();  // what has to be pinned is
+  (void)stream.synchronize();
+  if (job.rank != 0) ::usleep(300'000);
+  if (job.rank == 0) gpu.fake_wait_for_streams(1);
+  call_twice();
+  other.reset();
+  if (stream.synchronize() != CUDA_SUCCESS || tutti_comm_status(job.comm) != TUTTI_SUCCESS) {
+    return wrong(job, tutti_last_error(job.comm));
+  }
+  gpu.fake_wait_for_streams(0);
+  return out.download() == std::vector<int32_t>(1000, job.nranks) ? 0 : wrong(job, "another sum");
+}
+
+// Rank 1 has its buffers elsewhere. When that turns out the others need pinned memory, and their streams wait already.
+int run_pinning(const Job& job) {
+  const Gpu& gpu = Gpu::driver();
+  Where where = job.rank == 1 ? Where::kManaged : Where::kDevice;
+  Stream stream;
+  OnGpu<int32_t> in(1000, where, 1), out(1000, where);
+  gpu.fake_wait_for_streams(1);
+  tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+  if (stream.synchronize() != CUDA_SUCCESS) return wrong(job, "the stream has failed");
+  for (int i = 0; i < 2000 && tutti_comm_status(job.comm) == TUTTI_SUCCESS; ++i) ::usleep(5000);
+  gpu.fake_wait_for_streams(0);
+  std::string why = tutti_last_error(job.comm);
+  bool is_named = why.find("in a call of the CUDA driver for all_reduce (call 1 on the GPUs)") != std::string::npos;
+  return is_named ? 0 : wrong(job, "unexpected: " + why);
+}
+
 int run_late(const Job& job) {
   Stream stream;
   OnGpu<int32_t> in(1000), out(1000);
@@ -225,7 +267,7 @@ int run_late(const Job& job) {
 int run(const std::string& what, bool on_one_gpu) {
   const char* rank = std::getenv("TUTTI_RANK");
   Gpu::driver().use(on_one_gpu || rank == nullptr ? 0 : std::atoi(rank));
-  if (what == "bare") Gpu::driver().fake_give_handles(0);
+  if (what == "bare" || what == "freeing") Gpu::driver().fake_give_handles(0);
   if (what == "unloaded") Gpu::driver().fake_fail("cuModuleLoadData", 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
   Job job{.on_one_gpu = on_one_gpu};
   if (tutti_comm_init_from_environment(&job.comm, nullptr) != TUTTI_SUCCESS) {
@@ -236,7 +278,7 @@ int run(const std::string& what, bool on_one_gpu) {
   static const std::map<std::string, int (*)(const Job&)> kBodies = {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
-      {"many", run_many}};
+      {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);

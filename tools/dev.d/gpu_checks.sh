@@ -26,14 +26,14 @@ at_most() {
 show_tutti() { show "$1" "tutti ${*:2}" "$tutti" "${@:2}"; }
 collectives="all_reduce reduce broadcast all_gather reduce_scatter all_to_all gather scatter"
 
-# check_collectives RANKS DEVICE WHERE
+# check_collectives RANKS DEVICE WHERE [--threads]
 check_collectives() {
   local collective
   for collective in $collectives; do
     check 60 "$collective, $1 ranks $3, odd sizes" \
-      "$tutti" bench "$collective" --ranks "$1" --device "$2" -b 4 -e "$(at_most 3M)" -f 29 -n 1 -w 1
+      "$tutti" bench "$collective" --ranks "$1" --device "$2" -b 4 -e "$(at_most 3M)" -f 29 -n 1 -w 1 "${@:4}"
   done
-  check 60 "barrier, $1 ranks $3" "$tutti" bench barrier --ranks "$1" --device "$2"
+  check 60 "barrier, $1 ranks $3" "$tutti" bench barrier --ranks "$1" --device "$2" "${@:4}"
 }
 # check_types RANKS DEVICE WHERE
 check_types() {
@@ -46,12 +46,17 @@ check_memory() {
 }
 
 begin_report "tutti on a GPU"
-"$tutti" bench barrier --ranks 1 --device cuda:0 -n 1 > /dev/null || { say "no GPU that tutti can use"; exit 1; }
+if ! missing=$("$tutti" bench barrier --ranks 1 --device cuda:0 -n 1 2>&1 > /dev/null); then
+  say "There is no GPU that tutti can use here (${missing#tutti bench barrier: }). These checks need an NVIDIA GPU" \
+    "and its driver, for CUDA 12 or newer: carry $here to a machine that has them, and run gpu_checks.sh there."
+  exit 1
+fi
 gpus=$( (nvidia-smi -L || true) 2> /dev/null | grep -c '^GPU ')
 
 say ""
-say "Correctness: every element of every result, on processes"
+say "Correctness: every element of every result, on processes and threads"
 for ranks in 2 4 8; do check_collectives $ranks cuda:0 "of one GPU"; done
+check_collectives 8 cuda:0 "of one GPU as threads" --threads
 for collective in all_reduce all_gather; do
   check 60 "$collective of $(at_most 64M) bytes, 4 ranks of one GPU" \
     "$tutti" bench "$collective" --ranks 4 --device cuda:0 -b "$(at_most 64M)" -e "$(at_most 64M)" -n 1 -w 0
@@ -60,13 +65,16 @@ for collective in all_reduce broadcast all_to_all all_to_all_v; do
   check 60 "$collective among GPU and CPU ranks" \
     "$tutti" bench "$collective" --ranks 4 --device cuda:0,cpu -b 4 -e "$(at_most 3M)" -f 29 -n 1 -w 1
 done
-check 120 "ranks as threads: every collective, groups, sends and receives, streams and graphs" \
+check 120 "ranks as threads: every collective, type and operation, groups, sends and receives, streams and graphs" \
   "$here/bin/test_cuda_calls"
 
 for ranks in 2 4 8; do
-  show_tutti 60 bench all_reduce --ranks $ranks --device cuda:0 -b "$(at_most 64M)" -e "$most" -c 0
-  show_tutti 60 bench all_reduce --ranks $ranks --device cuda:0 -d bfloat16 -b "$(at_most 64M)" -e "$most" -c 0
-  show_tutti 30 bench all_reduce --ranks $ranks --device cuda:0 -b 8 -e "$(at_most 64K)" -f 8
+  for threads in "" --threads; do
+    on_gpu=(bench all_reduce --ranks $ranks --device cuda:0 ${threads:+"$threads"})
+    show_tutti 60 "${on_gpu[@]}" -b "$(at_most 64M)" -e "$most" -c 0
+    show_tutti 60 "${on_gpu[@]}" -d bfloat16 -b "$(at_most 64M)" -e "$most" -c 0
+    show_tutti 30 "${on_gpu[@]}" -b 8 -e "$(at_most 64K)" -f 8
+  done
 done
 show 30 "what is asked of a GPU" "$here/bin/test_cuda_probe" "$driver" "${GPU_CHECKS_ROUNDS:-200}"
 for collective in all_gather reduce_scatter broadcast all_to_all; do

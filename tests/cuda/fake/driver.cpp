@@ -28,6 +28,10 @@ std::atomic<bool> gives_native_atomics{false};
 std::atomic<int> device_that_holds{-1};
 
 std::atomic<int> direct_access{kFakeDmaBuf | kFakeOrdered};
+std::atomic<bool> waits_for_streams{false};
+std::mutex waiting_mutex;
+auto& waiting_changed = *new std::condition_variable;
+int waiting_for_streams = 0;  // calls; guarded by it
 
 struct Failure {
   std::string call;
@@ -84,6 +88,10 @@ CUresult injected(const char* call) {
     std::fprintf(stderr, "%s in a host function\n", call);
     std::abort();
   }
+  if (waits_for_streams) {
+    std::unique_lock lock(waiting_mutex);
+    waiting_changed.wait(lock, [] { return waiting_for_streams == 0; });
+  }
   if (!is_initialized && std::string_view(call) != "cuInit") return CUDA_ERROR_NOT_INITIALIZED;
   read_failure_of_environment();
   std::lock_guard lock(failure_mutex);
@@ -93,6 +101,18 @@ CUresult injected(const char* call) {
     return failure.result;
   }
   return static_cast<CUresult>(device_error.load());
+}
+
+void await_streams() {
+  if (!waits_for_streams) return;
+  auto count = [](int more) {
+    std::lock_guard lock(waiting_mutex);
+    waiting_for_streams += more;
+  };
+  count(1);
+  drain_all();
+  count(-1);
+  waiting_changed.notify_all();
 }
 
 void counted(const char* call) {
@@ -137,6 +157,8 @@ FOR_TESTS int fake_cuda_calls(const char* call) {
 FOR_TESTS void fake_cuda_break_device(CUresult result) { fail_device(result); }
 // Kernels that wait for others do not begin on that device; -1: they do on all.
 FOR_TESTS void fake_cuda_hold_kernels(int device) { device_that_holds = device; }
+// Whether calls that may wait for the device do, and hold all others up.
+FOR_TESTS void fake_cuda_wait_for_streams(int wait) { waits_for_streams = wait != 0; }
 // Whether devices reach each other's memory.
 FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give != 0; }
 
@@ -164,6 +186,7 @@ CALL cuGetErrorName(CUresult error, const char** name) {
     case CUDA_ERROR_OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
     case CUDA_ERROR_ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
     case CUDA_ERROR_INVALID_VALUE: *name = "CUDA_ERROR_INVALID_VALUE"; break;
+    case CUDA_ERROR_NOT_SUPPORTED: *name = "CUDA_ERROR_NOT_SUPPORTED"; break;
     case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: *name = "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"; break;
     default: *name = "CUDA_ERROR_OF_THE_FAKE"; break;
   }
@@ -274,15 +297,17 @@ CALL cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 
 // ---- The table
 
-// Of what this library exports: the newer form of a call, where there is one.
+// Of what this library exports: the newer form of a call, where there is one. FAKE_CUDA_LACKS: a call that it has not.
 CALL cuGetProcAddress_v2(const char* symbol, void** address, int, cuuint64_t, CUdriverProcAddressQueryResult* found) {
   static void* self = [] {
     Dl_info info{};
     (void)::dladdr(reinterpret_cast<void*>(&cuInit), &info);
     return ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
-  *address = ::dlsym(self, (std::string(symbol) + "_v2").c_str());
-  if (*address == nullptr) *address = ::dlsym(self, symbol);
+  const char* lacks = std::getenv("FAKE_CUDA_LACKS");
+  bool is_there = lacks == nullptr || std::string_view(lacks) != symbol;
+  *address = is_there ? ::dlsym(self, (std::string(symbol) + "_v2").c_str()) : nullptr;
+  if (is_there && *address == nullptr) *address = ::dlsym(self, symbol);
   if (found != nullptr) {
     *found = *address == nullptr ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND : CU_GET_PROC_ADDRESS_SUCCESS;
   }

@@ -153,6 +153,7 @@ namespace tutti::fake {
 CUresult put(CUstream stream, Op op);
 // Waits until everything on the stream is done.
 void drain(CUstream stream);
+void drain_all();
 // On the driver's thread for that; `done`, if there is one, becomes true then.
 void call_on_host(CUhostFn function, void* argument, std::shared_ptr<std::atomic<bool>> done);
 // The stream has come into a capture by an event.
@@ -168,6 +169,9 @@ CUstream resolve(CUstream handle);
 CUresult injected(const char* call);
 // A call that never fails was made.
 void counted(const char* call);
+// A call that may wait for the device: returns when all streams have done what they have, if a test wants that. All
+// other calls wait for it meanwhile.
+void await_streams();
 // What a context has suffered: every later call gives it.
 void fail_device(CUresult error);
 bool has_device_failed();

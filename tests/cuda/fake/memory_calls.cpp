@@ -22,10 +22,12 @@ CUresult allocate(Kind kind, size_t size_bytes, void** address) {
 
 CALL cuMemAlloc_v2(CUdeviceptr* address, size_t size_bytes) {
   BEGIN(cuMemAlloc);
+  await_streams();
   return allocate(Kind::kDevice, size_bytes, reinterpret_cast<void**>(address));
 }
 CALL cuMemFree_v2(CUdeviceptr address) {
   BEGIN(cuMemFree);
+  await_streams();
   return memory().free(reinterpret_cast<void*>(address));
 }
 CALL cuMemAllocManaged(CUdeviceptr* address, size_t size_bytes, unsigned) {
@@ -38,16 +40,19 @@ CALL cuMemHostAlloc(void** address, size_t size_bytes, unsigned) {
 }
 CALL cuMemFreeHost(void* address) {
   BEGIN(cuMemFreeHost);
+  await_streams();
   return memory().free(address);
 }
 CALL cuMemHostRegister_v2(void* address, size_t size_bytes, unsigned) {
   BEGIN(cuMemHostRegister);
+  await_streams();
   NEEDS_CONTEXT();
   if (CUresult wrong = check_unsafe(); wrong != CUDA_SUCCESS) return wrong;
   return memory().add_registered(address, size_bytes, current_context());
 }
 CALL cuMemHostUnregister(void* address) {
   BEGIN(cuMemHostUnregister);
+  await_streams();
   NEEDS_CONTEXT();
   return memory().remove_registered(address);
 }
@@ -143,6 +148,7 @@ CALL cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
 }
 CALL cuIpcOpenMemHandle_v2(CUdeviceptr* address, CUipcMemHandle handle, unsigned) {
   BEGIN(cuIpcOpenMemHandle);
+  await_streams();
   NEEDS_CONTEXT();
   Handle given;
   std::memcpy(&given, &handle, sizeof given);

@@ -65,6 +65,9 @@ class Queues {
   Queues() {
     for (auto& queue : queues_) queue = std::make_unique<Queue>();
   }
+  void drain() {
+    for (auto& queue : queues_) queue->drain();
+  }
 
  private:
   std::mutex mutex_;
@@ -72,11 +75,12 @@ class Queues {
   size_t next_ = 0;
 };
 
+std::mutex all_mutex;
+auto& all_queues = *new std::map<std::pair<CUcontext, int>, std::unique_ptr<Queues>>;  // guarded by it
+
 Queues& queues_of(CUcontext context, int priority) {
-  static std::mutex mutex;
-  static auto* all = new std::map<std::pair<CUcontext, int>, std::unique_ptr<Queues>>;
-  std::lock_guard lock(mutex);
-  auto& queues = (*all)[{context, priority}];
+  std::lock_guard lock(all_mutex);
+  auto& queues = all_queues[{context, priority}];
   if (queues == nullptr) queues = std::make_unique<Queues>();
   return *queues;
 }
@@ -101,5 +105,14 @@ CUresult put(CUstream stream, Op op) {
 }
 
 void drain(CUstream stream) { stream->queue->drain(); }
+
+void drain_all() {
+  std::vector<Queues*> all;
+  {
+    std::lock_guard lock(all_mutex);
+    for (auto& [of, queues] : all_queues) all.push_back(queues.get());
+  }
+  for (Queues* each : all) each->drain();
+}
 
 }  // namespace tutti::fake
