@@ -2,12 +2,13 @@
 
     python benchmarks/torch_step.py [--ranks 2 4] [--rounds 9]
 
-Prints a table of medians over the rounds; in each round every case runs on both backends, one after the other, and on
-tutti once more in memory that the program has asked for or registered ("shared").
+Prints the machine and a table of medians over the rounds; in each round every case runs on both backends, one after the
+other, and on tutti once more in memory that the program has asked for or registered ("shared").
 """
 
 import argparse
 import os
+import re
 import socket
 import statistics
 import time
@@ -130,11 +131,20 @@ def rank_main(rank, size, port, rounds):
     dist.destroy_process_group()
 
 
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        model = re.search(r"model name\s*: (.*)", file.read())
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return (f"{model.group(1) if model else 'unknown processor'}, {os.cpu_count()} cores, "
+            f"load {os.getloadavg()[0]:.2f}, torch {torch.__version__}, {now}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
+    print(machine(), end="\n\n")
     print("| ranks | what | tutti, ms | shared, ms | gloo, ms | tutti: times as fast | shared: times as fast |")
     print("|---|---|---|---|---|---|---|")
     for size in options.ranks:

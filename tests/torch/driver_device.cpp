@@ -220,6 +220,20 @@ at::Tensor view(const at::Tensor& self, c10::IntArrayRef sizes) {
   return lying_in(self, inferred, strides, self.storage_offset());
 }
 
+// c10d's own, of complex numbers.
+at::Tensor view_as_real(const at::Tensor& self) {
+  auto type = c10::scalarTypeToTypeMeta(c10::toRealValueType(self.scalar_type()));
+  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
+                                                         self.key_set(), type);
+  at::DimVector sizes(self.sizes()), strides(self.strides());
+  for (int64_t& stride : strides) stride *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  result.unsafeGetTensorImpl()->set_storage_offset(self.storage_offset() * 2);
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return result;
+}
+
 at::Tensor reshape_alias(const at::Tensor& self, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   return lying_in(self, sizes, strides, self.storage_offset());
 }
@@ -232,6 +246,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", lying_in);
   m.impl("view", view);
   m.impl("_reshape_alias", reshape_alias);
+  m.impl("view_as_real", view_as_real);
 }
 
 void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }

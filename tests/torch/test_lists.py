@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from group import run
+from device import DEVICE, run
 
 SIZES = (2, 3)
 MOVED = (
@@ -158,7 +158,7 @@ def coalesced(rank, size):
     total = size * (size - 1) / 2
     assert all(tensor.eq(total).all() for tensor in tensors)
     assert all(output.view(size, -1)[each].eq(each).all() for output in outputs for each in range(size))
-    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+    with dist._coalescing_manager(device=torch.device(DEVICE), async_ops=True) as manager:
         sent, received = torch.full((4,), float(rank)), torch.empty(4)
         dist.isend(sent, (rank + 1) % size)
         dist.irecv(received, (rank - 1) % size)

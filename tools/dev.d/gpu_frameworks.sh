@@ -36,6 +36,8 @@ if has_module pytest; then
     check 120 "tests/torch/test_$file.py" env DEVICE=cuda:0 \
       python3 -m pytest -q -p no:cacheprovider "$here/source/tests/torch/test_$file.py"
   done
+  check 120 "ranks on cuda:0 and on the CPU learn together (python/examples/cpu_and_gpu.py)" \
+    python3 -m pytest -q -rs -p no:cacheprovider "$here/source/tests/torch/test_examples.py" -k the_gpu_and_the_cpu
 else
   missing pytest
 fi
