@@ -227,6 +227,23 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
     back.land_no_more(kBytes);
     CHECK_FALSE(arrives(third, kBytes, 1).ok());
   }
+  SECTION("the same memory may be two") {
+    auto large = pattern(32 << 20, 8);  // more than sockets take at once
+    std::vector<std::byte> target(large.size());
+    back.land_in(0, target);
+    back.land_in(target.size(), target);
+    check_ok(link.put({landing, target.size()}, large, job.slice(0, 1, 0), Line{{++number}}).status());
+    uint64_t completed = 0;
+    auto has_begun = [&] { return std::equal(large.begin(), large.begin() + 64, target.begin()); };
+    while (!has_begun()) {
+      check_ok(link.poll(&completed));
+      check_ok(back.poll(&completed));
+    }
+    REQUIRE(counter_of(job.window(1).line(0)) != number);
+    back.land_no_more(0);
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back}));
+    CHECK(target == large);
+  }
   SECTION("a put beyond it breaks the link") { CHECK_FALSE(arrives(second, 101, kBytes).ok()); }
   SECTION("so does one where there is none") {
     std::vector<std::byte> none;

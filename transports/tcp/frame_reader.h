@@ -32,9 +32,9 @@ class FrameReader {
   std::span<iovec> space();
   // The first `size_bytes` of space() have come: applies every frame that is complete. An error ends the stream.
   Status filled(size_t size_bytes);
-  // Whether the next bytes go into that memory.
-  bool is_writing(std::span<const std::byte> memory) const {
-    return in_payload() && payload_to_ >= memory.data() && payload_to_ < memory.data() + memory.size();
+  // Whether a payload is on its way into those bytes of memory `memory`, by its id. Several may be one memory.
+  bool is_writing(uint32_t memory, uint64_t offset, uint64_t size_bytes) const {
+    return in_payload() && frame_.memory == memory && frame_.offset >= offset && frame_.offset - offset < size_bytes;
   }
   // Frames applied so far.
   uint64_t applied() const { return applied_; }

@@ -79,7 +79,7 @@ void TcpLink::land_in(uint64_t at, std::span<std::byte> memory) { landings_.push
 void TcpLink::land_no_more(uint64_t at) {
   auto found = std::find_if(landings_.begin(), landings_.end(), [at](const Landing& each) { return each.at == at; });
   if (found == landings_.end()) return;
-  if (reader_.is_writing(found->memory)) {
+  if (reader_.is_writing(kLanding, at, found->memory.size())) {
     (void)state_.fail(Code::kInternal, "a payload is on its way into memory of a call that is over");
   }
   landings_.erase(found);
@@ -190,7 +190,7 @@ Status TcpLink::send_releases() {
   for (uint32_t id : released) {
     auto exposed = exposed_.find(id);
     if (exposed == exposed_.end()) continue;
-    if (reader_.is_writing(exposed->second)) {
+    if (reader_.is_writing(id, 0, exposed->second.size())) {
       return error(Code::kRemote, "the peer's payload is on its way into memory {}, which is released", id);
     }
     exposed_.erase(exposed);
