@@ -339,6 +339,7 @@ TEST_CASE("an event of what was taken before ends one sleep at most") {
     check_ok(link.poll(&completed));
     return !woken;
   };
+  fake.verbs->set_faults({.late_events = GENERATE(false, true)});
   while (!sleeps(0)) continue;
   for (uint64_t turn = 1; turn <= 5; ++turn) {
     // Asked for, and taken without a sleep.

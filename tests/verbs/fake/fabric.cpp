@@ -94,6 +94,12 @@ void Fabric::complete(Queue& queue, Queue::Entry entry) {
   queue.entries.push_back(std::move(entry));
   if (!queue.notifies) return;
   queue.notifies = false;
+  if (faults.late_events) queue.owes_event = true;
+  else send_event(queue);
+}
+
+void Fabric::send_event(Queue& queue) {
+  queue.owes_event = false;
   uint64_t one = 1;
   (void)!::write(queue.channel->fd, &one, sizeof one);
 }

@@ -28,6 +28,7 @@ struct Queue : ibv_cq {
   };
   std::deque<Entry> entries;
   bool notifies = false;
+  bool owes_event = false;
 };
 
 // A request or receive that waits; what was inline is kept by value.
@@ -80,6 +81,7 @@ class Fabric final : public FakeVerbs {
   void fail(Pair& pair, uint64_t id, bool is_receive, ibv_wc_status status);
   void sweep_out(Pair& pair);
   void complete(Queue& queue, Queue::Entry entry);
+  static void send_event(Queue& queue);
   // Memory that a key leads to; nullptr when it does not.
   bool is_gone(const ibv_context* context) const { return faults.gone_device == context->device->name; }
   std::byte* at(uint64_t address, uint64_t size, uint32_t key, unsigned access);

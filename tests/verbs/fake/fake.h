@@ -43,6 +43,7 @@ struct FakeFaults {
   std::string gone_device;               // is there no more: every call to it fails, and nothing reaches it
   bool corrupts_writes = false;
   bool shows_at_once = false;            // written data is in memory before the message behind it has come
+  bool late_events = false;              // an event comes when the queue is asked for the next one
   int lag = 0;                           // requests wait for so many looks at a completion queue
 };
 

@@ -113,6 +113,8 @@ int fake_req_notify_cq(ibv_cq* which, int) {
   std::lock_guard lock(fabric().mutex());
   ++fabric().counted.event_calls;
   if (fabric().is_gone(which->context)) return EIO;
-  static_cast<Queue*>(which)->notifies = true;
+  auto& queue = *static_cast<Queue*>(which);
+  if (queue.owes_event) Fabric::send_event(queue);
+  queue.notifies = true;
   return 0;
 }
