@@ -1,8 +1,7 @@
 """LightGBM's distributed training on a communicator, in place of its own sockets.
 
-    comm = tutti.init()
-    with tutti.lightgbm.network(comm) as parameters:
-        data = lightgbm.Dataset(my_rows, my_labels)
+    with tutti.init() as comm, tutti.lightgbm.network(comm) as parameters:
+        data = lightgbm.Dataset(my_rows, my_labels, params=parameters)
         booster = lightgbm.train({"objective": "binary", **parameters}, data)
 
 Each rank has rows of its own; all get the same trees.

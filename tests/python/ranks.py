@@ -37,3 +37,20 @@ def launch(program, size=2, arguments=()):
     command = [os.environ["COMMAND"], "run", "-n", str(size), "--no-prefix", "--env", "TUTTI_CALIBRATION=off",
                sys.executable, "-c", program, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process, limit_s=60):
+    """What `process` of launch() ended with, and what it has written. One that does not end in time fails the test,
+    with what it has written until then."""
+    try:
+        out, error = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # `tutti run` ends its ranks
+        try:
+            out, error = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        raise AssertionError(f"no end after {limit_s} s; it has written\n{out}{error}") from None
+    finally:
+        process.kill()
+    return process.returncode, out, error

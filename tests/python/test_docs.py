@@ -20,9 +20,8 @@ my_labels = my_rows[:, 0]
 
 class Programs(unittest.TestCase):
     def output_of(self, program, size):
-        process = ranks.launch(program, size)
-        output, errors = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, 0, errors)
+        status, output, errors = ranks.ended(ranks.launch(program, size), limit_s=100)
+        self.assertEqual(status, 0, errors)
         return output
 
     def test_print_what_the_page_shows(self):

@@ -19,7 +19,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-from group import run
+from group import TIMEOUT, run
 
 
 def model():
@@ -157,3 +157,21 @@ def test_as_on_gloo(client):
         # 16 bits are added in 32 by tutti, one after the other by gloo.
         tolerance = 1e-3 if client is sixteen_bits else 1e-5
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+
+def ddp_in_detail(rank, size):
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL, which puts a group of torch's own, on gloo, around the backend."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    dist.init_process_group("tutti", rank=rank, world_size=size, timeout=TIMEOUT)
+    seen = losses(rank, DistributedDataParallel(model()))
+    with pytest.raises(RuntimeError, match="Detected mismatch between collectives"):
+        dist.all_reduce(torch.ones(3 + rank))
+    return seen
+
+
+def ddp(rank, size):
+    return losses(rank, DistributedDataParallel(model()))
+
+
+def test_debugging_in_detail_changes_no_losses_and_finds_what_differs():
+    torch.testing.assert_close(run(ddp_in_detail, backend=None), run(ddp, backend="gloo"), rtol=1e-5, atol=1e-5)
