@@ -70,6 +70,8 @@ class Communicator {
   // Of a call for a stream (stream_calls.h): checks it; later, when a stream has reached it, starts it.
   Status admit_for_stream(tutti_request& request);
   void post(tutti_request& request);
+  // There is more to do of a call that was posted. Any thread.
+  void wake();
   const std::shared_ptr<StreamEntry>& stream_entry();
   DeviceRegions& device_regions() { return *device_regions_; }
   // Whether a call with such buffers may belong on a stream, although it has none. Cheap where the last calls had the
@@ -106,6 +108,9 @@ class Communicator {
 
   // What runs for such a call. Does not block on other ranks.
   Result<Prepared*> plan_for(CallArguments arguments);
+  // How that cuts the data of an admitted call. Nothing while a thread of the caller's waits in a call, which may be
+  // for what the other ranks do behind this one; and where there is no plan, which the call will say.
+  std::optional<PlanShape> shape_now(const tutti_request& admitted);
   // The transports to the ranks that are connected, or to all as they will be where none is yet: "shm", "shm+tcp";
   // "self" when there are no others.
   // The text stays as long as the communicator.

@@ -165,6 +165,7 @@ void Communicator::bind() {
     call_.output = result_.data();
   }
   call_.in_place = geometry.in_place;
+  call_.flow = active_->flow;
   call_.partition = partition_of(arguments, geometry, shape, rank_);
   call_.size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
   // Peers work out where a block lies in this rank's output; displacements only this rank knows.
@@ -271,6 +272,14 @@ Result<Prepared*> Communicator::plan_for(CallArguments arguments) {
   Geometry geometry = TUTTI_TRY(geometry_of(arguments, rank_, nranks_));
   Turn turn = take_turn();
   return plan_with_turn(arguments, geometry);
+}
+
+std::optional<PlanShape> Communicator::shape_now(const tutti_request& admitted) {
+  Driver driver(*this);
+  if (!driver) return {};
+  Turn turn = take_turn();
+  auto planned = plan_with_turn(admitted.arguments, admitted.geometry);
+  return planned.ok() ? std::optional((*planned)->plan.shape()) : std::nullopt;
 }
 
 Result<Prepared*> Communicator::plan_with_turn(const CallArguments& arguments, const Geometry& geometry) {

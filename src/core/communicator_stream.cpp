@@ -70,6 +70,10 @@ Status Communicator::admit_for_stream(tutti_request& request) {
 
 void Communicator::post(tutti_request& request) {
   enqueue(request);
+  wake();
+}
+
+void Communicator::wake() {
   context_->engine->add(this);
   links_->ring();  // a thread of the caller may sleep with the turn
 }

@@ -1,9 +1,10 @@
 #include "core/device_watch.h"
 
 #include <chrono>
+#include <utility>
 
 #include "base/guard.h"
-#include "core/stream_calls.h"
+#include "core/stream_entry.h"
 
 namespace tutti {
 

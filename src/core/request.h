@@ -14,6 +14,7 @@
 #include "core/memory_registry.h"
 #include "executor/message.h"
 #include "executor/own_op.h"
+#include "executor/slice_flow.h"
 
 namespace tutti {
 
@@ -61,6 +62,7 @@ struct tutti_request {
   tutti_prepared* owner = nullptr;  // of a prepared call; else whoever takes the request frees it
   void (*completed)(tutti_request&) = nullptr;  // called once done, of a call that a stream waits for
   void* staged = nullptr;                       // what it belongs to
+  tutti::SliceFlow* flow = nullptr;             // of a call that has its data come and go while it runs
   tutti_request* next = nullptr;    // in a RequestQueue
   tutti_request* older = nullptr;   // in the handle's list
   tutti_request* newer = nullptr;

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "core/communicator.h"
 #include "core/joined_calls.h"
+#include "core/stream_pieces.h"
 
 namespace tutti {
 namespace {
@@ -55,77 +56,6 @@ uint64_t aligned(uint64_t size_bytes) {
 
 }  // namespace
 
-// ---- StreamEntry
-
-void StreamEntry::close() {
-  std::lock_guard lock(mutex_);
-  communicator_ = nullptr;
-}
-
-bool StreamEntry::post(tutti_request& request, bool is_new) noexcept {
-  std::lock_guard lock(mutex_);
-  if (communicator_ == nullptr) return false;
-  if (is_new) {
-    Status said = guarded([&] { return communicator_->gpu_calls()->announce(request); });
-    if (!said.ok()) communicator_->break_down(said);
-  }
-  communicator_->post(request);
-  return true;
-}
-
-bool StreamEntry::post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept {
-  std::lock_guard lock(mutex_);
-  if (communicator_ == nullptr) return false;
-  Status put = guarded([&] { return communicator_->gpu_calls()->put_reached(offer, gate, std::move(stage)); });
-  if (!put.ok()) communicator_->break_down(put);
-  return put.ok();
-}
-
-void StreamEntry::reached(Sequence sequence) noexcept {
-  if (unreached_of(sequence).fetch_sub(1, std::memory_order_acq_rel) > 1) return;
-  std::lock_guard lock(mutex_);
-  all_reached_.notify_all();
-}
-
-bool StreamEntry::await_reached(Sequence sequence, int64_t timeout_ms) {
-  std::unique_lock lock(mutex_);
-  return all_reached_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return unreached(sequence) == 0; });
-}
-
-StreamOrder& StreamEntry::order_of(Sequence sequence, DeviceModule& module) {
-  std::unique_ptr<StreamOrder>& order = of(sequence).order;
-  if (order == nullptr) order = module.make_order();
-  return *order;
-}
-
-bool StreamEntry::is_quiet() {
-  Sequenced& collectives = of(Sequence::kCollectives);
-  std::lock_guard lock(collectives.mutex);
-  if (collectives.order == nullptr) return true;
-  auto done = collectives.order->is_done();
-  return done.ok() && *done;
-}
-
-Status StreamEntry::look_at_device() {
-  for (Sequenced& each : sequences_) {
-    std::unique_lock lock(each.mutex, std::try_to_lock);
-    if (lock && each.order != nullptr) TUTTI_TRY(each.order->is_done().status());
-  }
-  return {};
-}
-
-bool StreamEntry::has_calls() {
-  if (unreached() > 0) return true;
-  std::lock_guard lock(mutex_);
-  GpuCalls* gpu = communicator_ == nullptr ? nullptr : communicator_->gpu_calls();
-  return gpu != nullptr && !gpu->are_done();
-}
-
-void StreamEntry::break_down(const Status& why) noexcept {
-  std::lock_guard lock(mutex_);
-  if (communicator_ != nullptr) communicator_->break_down(why);
-}
-
 // ---- What is on streams
 
 // A batch of calls on its way through the host. The stream uses it until it has passed, a captured graph as long as
@@ -147,11 +77,14 @@ struct StreamCalls::Staged {
   std::vector<DeviceModule::Stream> streams;
   std::optional<StagingPool::Memory> memory;
   Words* words = nullptr;
-  std::vector<StreamCopy> before;
-  std::vector<StreamCopy> after;
+  std::vector<StreamWork::Piece> before{1};
+  std::vector<StreamWork::Piece> after{1};
   std::vector<StreamCopy> to_host;       // for callers on the host, once all is done
   bool has_host_parts = false;
   bool is_held = true;                   // the stream waits until the calls are complete
+  std::optional<SliceFlow> flow;         // of a call whose data comes and goes in pieces
+  uint64_t slices_per_piece = 0;         // then
+  size_t pieces_reached = 0;             // then; of what comes
   std::atomic<size_t> left{0};
   std::atomic<bool> is_expected{false};  // by the entries
   std::atomic<bool> has_failed{false};
@@ -176,8 +109,12 @@ struct StreamCalls::Staged {
   void expect_no_more() noexcept;
   void reached() noexcept {
     if (offer) return reached_on_gpus();
+    if (flow) return reached_piece();
     reached_on_host();
   }
+  void reached_piece() noexcept;
+  void finished(uint64_t slices) noexcept;
+  void open(uint32_t pieces) noexcept;
   void reached_on_gpus() noexcept;
   void reached_on_host() noexcept;
   void complete(tutti_request& request) noexcept;
@@ -256,7 +193,29 @@ void StreamCalls::Staged::complete(tutti_request& request) noexcept {
     is_complete = true;
     completed.notify_all();
   }
-  std::atomic_ref(words->gate).store(1, std::memory_order_release);
+  open(static_cast<uint32_t>(after.size()));
+}
+
+// One piece after another, behind the first of which the call begins.
+void StreamCalls::Staged::reached_piece() noexcept {
+  std::shared_ptr<StreamEntry> entry = members.front().entry;
+  bool is_first = pieces_reached++ == 0;
+  bool is_last = pieces_reached == before.size();
+  flow->arrive(is_last ? SliceFlow::kAll : pieces_reached * slices_per_piece);
+  is_first ? reached_on_host() : entry->wake();
+}
+
+// The last piece goes when the call is complete, since nothing here may be there any more then.
+void StreamCalls::Staged::finished(uint64_t slices) noexcept {
+  uint64_t pieces = std::min<uint64_t>(slices / slices_per_piece, after.size() - 1);
+  open(static_cast<uint32_t>(pieces));
+}
+
+void StreamCalls::Staged::open(uint32_t pieces) noexcept {
+  std::atomic_ref gate(words->gate);
+  uint32_t now = gate.load(std::memory_order_relaxed);
+  while (now < pieces && !gate.compare_exchange_weak(now, pieces, std::memory_order_release)) {
+  }
 }
 
 Status StreamCalls::HostParts::wait() {
@@ -424,9 +383,9 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
         const CallArguments& arguments = part.request->arguments;
         uint64_t bytes = vector_bytes(*part.request);
         bool reads = part.request->geometry.input_bytes > 0, stores = part.request->geometry.output_bytes > 0;
-        if (reads && part.stream) staged.before.push_back({at, arguments.input, bytes});
+        if (reads && part.stream) staged.before.front().push_back({at, arguments.input, bytes});
         if (reads && !part.stream) std::memcpy(at, arguments.input, bytes);
-        if (stores) (part.stream ? staged.after : staged.to_host).push_back({arguments.output, at, bytes});
+        if (stores) (part.stream ? staged.after.front() : staged.to_host).push_back({arguments.output, at, bytes});
         at += bytes;
       }
       continue;
@@ -435,16 +394,36 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
     std::byte* output_of_call = for_call(output);
     request.arguments.input = at;
     request.arguments.output = output_of_call;
-    if (input.is_staged) staged.before.push_back({at, input.at, input.size_bytes});
+    if (input.is_staged) staged.before.front().push_back({at, input.at, input.size_bytes});
     if (!output.is_staged) continue;
     // A message may be shorter than the buffer, whose rest stays as it is.
     bool is_receive = request.arguments.collective == TUTTI_RECV;
-    if (is_receive) staged.before.push_back({output_of_call, output.at, output.size_bytes});
+    if (is_receive) staged.before.front().push_back({output_of_call, output.at, output.size_bytes});
     for (const Range& range : stored_ranges(request, member.nranks)) {
-      staged.after.push_back({output.at + range.begin, output_of_call + range.begin, range.size_bytes});
+      staged.after.front().push_back({output.at + range.begin, output_of_call + range.begin, range.size_bytes});
     }
   }
   return {};
+}
+
+// Of a batch that is one call, and not repeated by a graph.
+void StreamCalls::cut_into_pieces(Staged& staged) const {
+  const Staged::Member& member = staged.members.front();
+  tutti_request& request = *member.request;
+  bool is_alone = staged.members.size() == 1 && member.parts.size() == 1 && !staged.is_captured;
+  if (!is_alone || !may_be_cut(request, staged.before.front(), staged.after.front())) return;
+  auto shape = member.communicator->shape_now(request);
+  if (!shape) return;
+  int rank = member.communicator->rank();
+  auto cut = cut_call(request, *shape, rank, staged.before.front(), staged.after.front());
+  if (!cut) return;
+  staged.before = std::move(cut->before);
+  staged.after = std::move(cut->after);
+  staged.slices_per_piece = cut->slices_per_piece;
+  staged.flow.emplace(
+      shape->channels,
+      [](void* which, uint64_t finished) { static_cast<Staged*>(which)->finished(finished); }, &staged);
+  request.flow = &*staged.flow;
 }
 
 // Takes back what streams have passed, and graphs that have ended do not need any more.
@@ -499,6 +478,7 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
   auto on_gpu = TUTTI_TRY(put_on_gpus(staged, module));
   if (on_gpu.state == OnGpu::kPut) return {};
   TUTTI_TRY(stage(*staged, module));
+  cut_into_pieces(*staged);
   if (on_gpu.state == OnGpu::kNo) TUTTI_TRY(announce(*staged));
   return put_in_order(staged, module, on_gpu.ends_with);
 }

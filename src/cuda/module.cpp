@@ -281,10 +281,9 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   }
   const Capture& capture = *found;
   Current current = TUTTI_TRY(Current::make(driver_, context_of(first)));
-  WordOps begin(pinned_), gate(pinned_), end(pinned_);
+  WordOps begin(pinned_), end(pinned_);
   bool has_gate = work.gate != nullptr;
   if (work.begins_at.word != nullptr) begin.wait(work.begins_at);
-  if (has_gate) gate.wait_for({work.gate, 1});
   if (has_gate) end.store({work.gate, 0});
   end.store({work.passed, 1});
   if (work.ends_with.word != nullptr) end.store(work.ends_with);
@@ -297,11 +296,18 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->begin(first, capture.id));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(other, first));
   TUTTI_TRY(begin.put(stream));
-  TUTTI_TRY(copy(stream, work.before));
-  TUTTI_CUDA_TRY(driver_, cuLaunchHostFunc, stream, work.reached, work.argument);
+  for (const StreamWork::Piece& piece : work.before) {
+    TUTTI_TRY(copy(stream, piece));
+    TUTTI_CUDA_TRY(driver_, cuLaunchHostFunc, stream, work.reached, work.argument);
+  }
   for (StreamOrder* each : batch.to_begin) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));
-  TUTTI_TRY(gate.put(stream));
-  TUTTI_TRY(copy(stream, work.after));
+  uint32_t number = 0;
+  for (const StreamWork::Piece& piece : work.after) {
+    WordOps gate(pinned_);
+    if (has_gate) gate.wait({work.gate, ++number});
+    TUTTI_TRY(gate.put(stream));
+    TUTTI_TRY(copy(stream, piece));
+  }
   TUTTI_TRY(end.put(stream));
   for (const Stream& other : batch.streams.subspan(1)) TUTTI_TRY(joins().join(first, other));
   for (StreamOrder* each : batch.to_end) TUTTI_TRY(static_cast<Order*>(each)->end(first, capture.id));

@@ -50,13 +50,16 @@ constexpr bool comes_before(uint32_t a, uint32_t b) { return static_cast<int32_t
 
 // What a stream does, in this order, for calls whose data goes through the host.
 struct StreamWork {
+  using Piece = std::vector<StreamCopy>;  // of the data; it may have no bytes
   WordValue begins_at;  // the stream waits until the word has that number
-  std::span<const StreamCopy> before;
-  // Called on a thread of the driver's, where it may neither block nor use the driver.
+  std::span<const Piece> before;
+  // Called behind each of these, on a thread of the driver's, where it may neither block nor use the driver.
   void (*reached)(void* argument) = nullptr;
   void* argument = nullptr;
-  uint32_t* gate = nullptr;  // pinned: the stream waits here until somebody stores 1; null: it goes on
-  std::span<const StreamCopy> after;
+  // Pinned: before each piece of what follows, of which the first has number 1, the stream waits here until somebody
+  // stores its number or a higher one. Null: it goes on.
+  uint32_t* gate = nullptr;
+  std::span<const Piece> after;
   uint32_t* passed = nullptr;  // pinned: the stream stores 0 to the gate, and then 1 here
   WordValue ends_with;         // and then this
 };

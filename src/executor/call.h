@@ -9,6 +9,7 @@
 #include "executor/message.h"
 #include "executor/own_op.h"
 #include "executor/peer.h"
+#include "executor/slice_flow.h"
 #include "plan/partition.h"
 #include "plan/plan.h"
 
@@ -43,6 +44,7 @@ struct Call {
   Window landing;                  // else what peers whose puts land there may say for the output
   bool announces_output = false;   // peers are told where the output lies, and may store there
   DataPathOptions options;
+  SliceFlow* flow = nullptr;       // null: the whole input is there, and nobody asks for the output before the end
 
   // Whether peers may read the caller's buffers in place.
   bool lends() const { return holds(shape->by_reference, in_place); }

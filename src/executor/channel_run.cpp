@@ -119,9 +119,22 @@ uint64_t ChannelRun::rounds_of(const ProgramSection& section) const {
 
 bool ChannelRun::runs_in_round(const Op& op) const { return round_ >= op.lag && round_ - op.lag < slices_of(op); }
 
+// What all ops of the last section have passed nobody stores to any more.
+void ChannelRun::tell_finished() {
+  if (section_ + 1 < program_->sections.size()) return;
+  uint64_t lag = program_->sections[section_].most_lag;
+  if (round_ >= rounds_) {
+    call_->flow->finish(channel_, SliceFlow::kAll);
+  } else if (round_ > lag) {
+    call_->flow->finish(channel_, round_ - lag);
+  }
+}
+
 void ChannelRun::next_round() {
   op_ = 0;
-  if (++round_ < rounds_) return;
+  ++round_;
+  if (call_->flow != nullptr) tell_finished();
+  if (round_ < rounds_) return;
   ++section_;
   enter_section();
 }
@@ -136,6 +149,11 @@ Result<Progress> ChannelRun::advance() {
     moved = !repeats_ || repeat_.position() != before;
   }
   while (!repeats_ && section_ < program_->sections.size()) {
+    if (awaits_input()) {
+      waiting_for_ = -1;
+      step = Step::kWaits;
+      break;
+    }
     Span ops = program_->sections[section_].ops;
     bool all_run = one_slice_ && rounds_ == 1;
     for (; op_ < ops.count; ++op_) {

@@ -93,6 +93,9 @@ class ChannelRun {
   bool note_compute(const Op& op);
   Step walk_repeat();
   void await_peer_of_repeat();
+  // Of a call whose input comes, and whose output goes, while it runs.
+  bool awaits_input() const { return op_ == 0 && call_->flow != nullptr && !call_->flow->has_arrived(round_); }
+  void tell_finished();
   // The walk goes on with this op.
   void go_to(uint32_t op);
   Step run(const Op& op, uint64_t slice) {
