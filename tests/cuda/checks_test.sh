@@ -4,7 +4,7 @@
 set -euo pipefail
 
 sources=$1
-export TUTTI_CUDA_DRIVER=$2 TUTTI_CUDA_MODULE=$3 TUTTI_CALIBRATION=off FAKE_CUDA_LARGEST=8388608
+export TUTTI_CUDA_DRIVER=$2 TUTTI_CUDA_MODULE=$3 TUTTI_CALIBRATION=off FAKE_CUDA_LARGEST=33554432
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin" "$folder/lib"
