@@ -185,8 +185,7 @@ Status set_number(Config& config, const Option& option, std::string_view text) {
   bool is_word = !text.empty() && text == option.least_word;
   auto number = is_word ? option.least : parse_number(text);
   if (!number || *number < option.least || *number > option.most) return refuse(option, text);
-  bool has_word = !option.least_word.empty();
-  if (has_word && *number > option.least && *number < option.least_quantity) return refuse(option, text);
+  if (*number > option.least && *number < option.least_quantity) return refuse(option, text);
   config.*std::get<NumberField>(option.field) = *number;
   return {};
 }

@@ -29,6 +29,7 @@ enum class MemoryKind : uint8_t {
   kManaged,  // both; the driver moves it
   kDevice,   // the streams of a device
 };
+inline bool is_for_host(MemoryKind kind) { return kind == MemoryKind::kHost || kind == MemoryKind::kPinned; }
 
 struct BufferPlace {
   MemoryKind kind = MemoryKind::kHost;

@@ -25,11 +25,11 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
 // A slice takes a share of a core's second-level cache, so that there is room for the pieces of the two sides, the
 // result and what is on its way. A socket within a host wants slices as large as the caches allow: each one less saves
 // both sides a turn. Slices between GPUs are in no processor's cache.
-uint64_t cached_slice_bytes(const Topology& topology) {
+uint64_t cached_slice_bytes(const Topology& topology, const Tuning& tuning) {
   constexpr uint64_t kLeast = 64 * 1024;
   bool by_local_sockets = topology.hosts.size() == 1 && topology.forced_transport == "tcp";
   uint64_t pieces = by_local_sockets ? 2 : 8;
-  uint64_t least = by_local_sockets ? 512 * 1024 : 256 * 1024;
+  uint64_t least = by_local_sockets ? tuning.max_slice_bytes : 256 * 1024;
   for (const TopologyHost& host : topology.hosts) {
     bool all_on_gpus = std::all_of(host.ranks.begin(), host.ranks.end(),
                                    [&](int rank) { return topology.ranks[rank].gpu >= 0; });
@@ -87,7 +87,7 @@ bool all_mapped(const Topology& topology) {
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks, int least_channels) {
   PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, least_channels);
-  uint64_t usual = cached_slice_bytes(topology);
+  uint64_t usual = cached_slice_bytes(topology, tuning);
   uint64_t wanted = std::clamp(chunk_bytes_of(shape, request), kSmallestSliceBytes, usual);
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;

@@ -174,7 +174,7 @@ TEST_CASE("slices are shares of a core's cache, the largest where both ends of a
   CHECK(slice_bytes(2, "tcp", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
   CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 512 * kKiB) == 512 * kKiB);
   CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 256 * kKiB) == 256 * kKiB);
-  CHECK(slice_bytes(1, "tcp", 4096 * kKiB, 1024 * kKiB) == 512 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 4096 * kKiB, 1024 * kKiB) == 1024 * kKiB);
   CHECK(slice_bytes(1, "tcp", 512 * kKiB, 512 * kKiB) == 256 * kKiB);
 }
 
