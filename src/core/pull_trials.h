@@ -21,6 +21,8 @@ class PullTrials {
   bool pulls() const { return in_trial() ? kPulls[position()] : prefers_pulls_; }
   // Whether the call after one that is not over yet goes the same way.
   bool stays() const { return position() >= kPulls.size() && position() + 1 < kPeriod; }
+  // Instead, of a call whose memory nobody has to pull, or a slot to hold: all ranks count the same calls.
+  void pass() { ++calls_; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
     if (in_trial()) {
