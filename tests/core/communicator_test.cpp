@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "core/ranks.h"
@@ -95,6 +96,36 @@ TEST_CASE("threads of a rank share large calls") {
         }));
       }
     }
+  }
+}
+
+TEST_CASE("a rank's helpers start with its first large call: one less than it has workers") {
+  constexpr int kRanks = 2;
+  for (int workers : {1, 2, 3}) {
+    INFO(workers << " workers");
+    auto threads = [] {
+      auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+      return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+    };
+    std::atomic<int> before{0}, after{0};
+    Options options = {{"transport", "shm"}, {"workers", std::to_string(workers)}};
+    check_all(with_ranks(kRanks, options, [&](tutti_comm_t* comm, int rank) -> std::string {
+      auto sum = [&](size_t count) {
+        std::vector<float> in(count), out(count);
+        return sum_floats(comm, kRanks, rank, in, out);
+      };
+      auto count = [&](std::atomic<int>& into) {
+        tutti_barrier(comm, nullptr);
+        if (rank == 0) into = threads();
+        tutti_barrier(comm, nullptr);
+      };
+      std::string wrong = sum(100'000);
+      count(before);
+      if (wrong.empty()) wrong = sum(300'000);
+      count(after);
+      return wrong;
+    }));
+    CHECK(after - before == kRanks * (workers - 1));
   }
 }
 

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "core/ranks.h"
@@ -387,6 +389,76 @@ TEST_CASE("memory that was freed while it was registered is taken as ordinary me
     ::munmap(data, kBytes);
     return is_left_alone ? "" : "the new memory has changed";
   }));
+}
+
+TEST_CASE("memory of malloc that is freed while it is registered, and comes back at its address, is taken as what it is") {
+  struct Block {
+    size_t bytes;
+    bool is_unmapped;  // by free(), and mapped anew by malloc(); else it stays what it was, and registered
+  };
+  // malloc() maps blocks of more than 32 MiB one by one whatever it has learned from others.
+  const Block block = GENERATE(Block{(33 << 20) + 40, true}, Block{100'000, false});
+  INFO(block.bytes << " bytes");
+  std::mutex one_at_a_time;
+  std::atomic<int> reused{0};
+  check_all(with_ranks(2, {{"transport", "shm"}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    const size_t count = block.bytes / sizeof(int32_t);
+    auto* data = static_cast<int32_t*>(std::malloc(block.bytes));
+    auto sum = [&] {
+      std::fill(data, data + count, rank + 1);
+      return tutti_all_reduce(data, data, count, TUTTI_INT32, TUTTI_SUM, comm, nullptr) == TUTTI_SUCCESS &&
+             std::all_of(data, data + count, [](int32_t value) { return value == 3; });
+    };
+    void* handle = nullptr;
+    if (tutti_comm_register(comm, data, block.bytes, &handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
+    if (!sum() || !sum()) return "registered: wrong";
+    bool is_reused = false;
+    {
+      std::lock_guard lock(one_at_a_time);
+      auto before = reinterpret_cast<uintptr_t>(data);
+      std::free(data);
+      std::vector<void*> elsewhere;
+      for (int tries = 0; tries < 16 && !is_reused; ++tries) {
+        if (tries > 0) elsewhere.push_back(data);
+        data = static_cast<int32_t*>(std::malloc(block.bytes));
+        is_reused = reinterpret_cast<uintptr_t>(data) == before;
+      }
+      for (void* other : elsewhere) std::free(other);
+    }
+    if (is_reused) ++reused;
+    if (!sum() || !sum()) return "freed and allocated again: wrong";
+    tutti_status_t status = tutti_comm_deregister(comm, handle);
+    bool is_told = status == TUTTI_INVALID_USAGE;
+    bool holds = std::all_of(data, data + count, [](int32_t value) { return value == 3; });
+    bool is_right = sum();
+    std::free(data);
+    if (is_reused && is_told != block.is_unmapped) return fmt::format("deregister: status {}", static_cast<int>(status));
+    return holds && is_right ? "" : "deregistered: wrong";
+  }));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(reused == 2);  // sanitizers' allocators keep what was freed for a while
+#endif
+}
+
+TEST_CASE("registered memory of which a page was mapped anew is not moved back: that page stays as it is") {
+  Alone alone;
+  Pages pages(64);
+  for (size_t anew : {0, 1, 31, 62, 63}) {
+    INFO("page " << anew);
+    void* handle = nullptr;
+    REQUIRE(tutti_comm_register(alone.comm, pages.data, pages.bytes, &handle) == TUTTI_SUCCESS);
+    unsigned char* page = pages.data + anew * kPage;
+    REQUIRE(::mmap(page, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page);
+    for (size_t i = 0; i < kPage; ++i) page[i] = Pages::pattern(anew * kPage + i);
+    CHECK(tutti_comm_deregister(alone.comm, handle) == TUTTI_INVALID_USAGE);
+    CHECK_THAT(tutti_last_error(alone.comm), Catch::Contains("freed or mapped anew while it was registered"));
+    CHECK(pages.holds_pattern());
+    // What lies there now is half shared, and no ordinary memory: whoever uses it further maps it himself.
+    REQUIRE(::mmap(pages.data, pages.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            pages.data);
+    for (size_t i = 0; i < pages.bytes; ++i) pages.data[i] = Pages::pattern(i);
+  }
+  CHECK(lines_of_maps_with("tutti-registered") == 0);
 }
 
 TEST_CASE("what cannot be registered is refused with what it is, and unchanged") {

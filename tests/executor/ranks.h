@@ -87,6 +87,12 @@ class Rank {
     return {};
   }
 
+  // From now on calls of several channels are shared with so many threads more.
+  void share_with(int helpers) {
+    run_.share_with(helpers, {.spin_ns = 0, .yield_ns = 20'000}, {});
+    patience_ = Patience::kWaits;
+  }
+
   // Runs one call to its end, sleeping as a real rank does, but until the deadline: a lost wake-up is an error.
   Status run(const std::vector<Program>& programs, const Call& call, int timeout_ms = kPatienceMs) {
     run_.prepare(programs);
@@ -113,7 +119,7 @@ class Rank {
     Deadline deadline = Deadline::after_ms(timeout_ms);
     Waiter waiter({.spin_ns = 0, .yield_ns = 20'000});
     for (;;) {
-      Progress progress = run_.still_waits() ? Progress::kBlocked : TUTTI_TRY(run_.advance());
+      Progress progress = run_.still_waits() ? Progress::kBlocked : TUTTI_TRY(run_.advance(patience_));
       if (progress == Progress::kDone) return {};
       if (progress == Progress::kMoved) {
         waiter.reset();
@@ -150,6 +156,7 @@ class Rank {
   Peers peers_;
   std::vector<std::unique_ptr<Link>> links_;
   CollectiveRun run_;
+  Patience patience_ = Patience::kNone;
 };
 
 // n connected ranks.
