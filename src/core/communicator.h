@@ -244,6 +244,8 @@ class Communicator {
   void choose_ways(uint64_t planned_bytes);
   bool may_be_pulled() const;
   void follow_trials();
+  bool has_private_buffer() const;
+  void tell_trials();
   int awaited_rank() const;
   Status find_windows();
   bool maps_all_peers() const;

@@ -178,9 +178,25 @@ void Communicator::open_landing() {
   landing_ = call_.landing;
 }
 
+// Whether this rank has anything of the active call in memory that peers cannot map.
+bool Communicator::has_private_buffer() const {
+  const Geometry& geometry = active_->geometry;
+  return (geometry.input_bytes > 0 && !call_.input_window) || (geometry.output_bytes > 0 && !call_.output_window);
+}
+
+// What peers reach anyhow is neither pulled nor copied through slots: such a call says nothing of the two.
+void Communicator::tell_trials() {
+  if (!tries_pulls_) return;
+  if (has_private_buffer()) {
+    prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
+  } else {
+    prepared_->pulls.was_alike();
+  }
+}
+
 void Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
-  if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
+  tell_trials();
   const Geometry& geometry = active_->geometry;
   windows_->copy_edges_out();
   if (!geometry.onto_input) return;
