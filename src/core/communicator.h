@@ -244,8 +244,6 @@ class Communicator {
   void choose_ways(uint64_t planned_bytes);
   bool may_be_pulled() const;
   void follow_trials();
-  bool has_private_buffer() const;
-  void tell_trials();
   int awaited_rank() const;
   Status find_windows();
   bool maps_all_peers() const;
@@ -353,7 +351,7 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   Window landing_;                       // where peers' puts may land in the active call's output
-  bool passes_trials_ = false;           // the active call lends all it has
+  bool is_alike_ = false;                // pulled or not: peers map all memory of the active call
   bool tries_pulls_ = false;             // with the active call, which runs since:
   Clock::time_point launched_;
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again

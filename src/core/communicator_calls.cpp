@@ -114,7 +114,7 @@ Status Communicator::launch() {
 
 // The active call begins. The one after it is bound anew if it has another way to go.
 void Communicator::follow_trials() {
-  if (passes_trials_) prepared_->pulls.pass();
+  if (is_alike_) prepared_->pulls.was_alike();
   if (!tries_pulls_) return;
   launched_ = Clock::now();
   is_bound_ = is_bound_ && prepared_->pulls.stays();
@@ -150,7 +150,7 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
   // By what all ranks know, so that those who can pull at all count the same calls. Less is not worth a look at the
   // clock; and where only some ranks send, those may be done with what slots hold before the others have anything.
   uint64_t least_tried = has_root(active_->arguments.collective) ? 4 << 20 : 64 << 10;
-  passes_trials_ = false;
+  is_alike_ = false;
   tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= least_tried && may_be_pulled();
   uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
   if (tries_pulls_) {
@@ -178,25 +178,9 @@ void Communicator::open_landing() {
   landing_ = call_.landing;
 }
 
-// Whether this rank has anything of the active call in memory that peers cannot map.
-bool Communicator::has_private_buffer() const {
-  const Geometry& geometry = active_->geometry;
-  return (geometry.input_bytes > 0 && !call_.input_window) || (geometry.output_bytes > 0 && !call_.output_window);
-}
-
-// What peers reach anyhow is neither pulled nor copied through slots: such a call says nothing of the two.
-void Communicator::tell_trials() {
-  if (!tries_pulls_) return;
-  if (has_private_buffer()) {
-    prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
-  } else {
-    prepared_->pulls.was_alike();
-  }
-}
-
 void Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
-  tell_trials();
+  if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   windows_->copy_edges_out();
   if (!geometry.onto_input) return;
@@ -219,8 +203,8 @@ Status Communicator::find_windows() {
     windows_->forgo(call_);
   }
   is_bound_ = may_be_repeated && (looks || !may_be_again) && (!windows_->found_any() || maps_all_peers());
-  passes_trials_ = tries_pulls_ && windows_->found_all();
-  tries_pulls_ = tries_pulls_ && !passes_trials_;
+  is_alike_ = tries_pulls_ && windows_->found_all();
+  tries_pulls_ = tries_pulls_ && !is_alike_;
   return {};
 }
 

@@ -19,8 +19,6 @@ class PullTrials {
   bool pulls() const { return in_trial() ? kPulls[position()] : prefers_pulls_; }
   // Whether the call after one that is not over yet goes the same way.
   bool stays() const { return position() >= kPulls.size() && position() + 1 < kPeriod; }
-  // Instead, of a call whose memory nobody has to pull, or a slot to hold: all ranks count the same calls.
-  void pass() { ++calls_; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
     double per_byte = static_cast<double>(duration.count()) / static_cast<double>(std::max<uint64_t>(size_bytes, 1));
@@ -28,7 +26,7 @@ class PullTrials {
     least = std::min(least, per_byte);
     go_on();
   }
-  // Or that both ways were the same for it.
+  // Or that both ways are the same for it, since peers map all its memory. All ranks count the same calls.
   void was_alike() { go_on(); }
 
  private:

@@ -119,10 +119,14 @@ struct Repeated {
     }
   }
 
-  // Undisturbed, for longer than a ring of lines is, while each rank in turn is late.
+  // Undisturbed, for longer than a ring of lines is, while each rank in turn is late; and for as long in memory that is
+  // registered, first that of one rank and then that of all.
   void run_in_a_row(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
                     const std::function<double(int, size_t)>& want) {
-    for (int round = 0; round < 150 && wrong.empty(); ++round) {
+    for (int round = 0; round < 300 && wrong.empty(); ++round) {
+      if (round == 150) toggle_registration(nranks - 1);
+      for (int who = 0; round == 200 && who < nranks - 1; ++who) toggle_registration(who);
+      for (int who = 0; round == 299 && who < nranks; ++who) toggle_registration(who);
       if (round % 40 == rank) std::this_thread::sleep_for(std::chrono::microseconds(300));
       fill(round);
       ok(call());
