@@ -13,6 +13,9 @@ namespace tutti {
 
 class PullTrials {
  public:
+  // The first trial comes after so many calls.
+  explicit PullTrials(uint64_t calls_before = kRecent) : calls_(kPeriod - std::min(calls_before, kRecent)) {}
+
   using Duration = std::chrono::nanoseconds;
 
   // Before a call. By its number alone, so that in a trial all ranks go the same way.
@@ -36,8 +39,7 @@ class PullTrials {
   static constexpr uint64_t kPeriod = 128;
   // How many calls before a trial count, too. Where other programs have the processors half of the time, so has the
   // whole of a trial now and then: the way that is taken anyhow is known by more calls, and stays unless the other one
-  // was quicker than all of them. Also how many there are before the first trial, since a program may make so few that
-  // it would take more than it can gain.
+  // was quicker than all of them.
   static constexpr uint64_t kRecent = 16;
   static constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
@@ -51,7 +53,7 @@ class PullTrials {
     if (position() == kPeriod - kRecent) least_ = {kUnknown, kUnknown};
   }
 
-  uint64_t calls_ = kPeriod - kRecent;               // and those that would have been before
+  uint64_t calls_;                                   // and those that would have been before
   std::array<double, 2> least_{kUnknown, kUnknown};  // ns per byte: through slots, pulled
   bool prefers_pulls_ = false;
 };
