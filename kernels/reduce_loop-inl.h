@@ -210,11 +210,14 @@ class Reduction {
   Divisor divisor_;
 };
 
+// In bytes: stores across the border of two lines take longer than a few elements by themselves from here on.
+constexpr size_t kLeastAligned = 1024;
+
 template <class Element, class Op>
 HWY_NOINLINE void reduce_op(const ReduceArgs& args) {
+  constexpr size_t size = sizeof(typename Element::Storage);
   size_t begin = 0;
-  if (args.store == Store::kStreaming) {
-    constexpr size_t size = sizeof(typename Element::Storage);
+  if (args.store == Store::kStreaming || args.count * size >= kLeastAligned) {
     ReduceArgs head = args;
     head.count = std::min<uint64_t>(stream_head(args.destinations, size) / size, args.count);
     head.store = Store::kCached;

@@ -157,6 +157,10 @@ class Link {
   // The same for what the peer can do without for a while: where every message costs a system call, it may leave with
   // the next put or signal, or with the second poll() from here. has_pending() does not count it.
   virtual Result<PutResult> signal_soon(RemoteSlice at, const Line& line) { return signal(at, line); }
+  // What is put, signalled and shared between these two may leave only with the second one, so that a device is told
+  // of all of it at once. No poll() and no sleep comes between them. Where that saves nothing it leaves as ever.
+  virtual void begin_batch() {}
+  virtual void end_batch() {}
 
   // Reads the peer's private memory at its address `from`: only when traits().pullable. Complete on return.
   virtual Status pull(std::span<std::byte> to, uint64_t from) = 0;

@@ -357,7 +357,7 @@ void Communicator::take_back_forgotten() {
 
 void Communicator::complete_active(Status result) {
   waits_for_.store(-1, std::memory_order_relaxed);
-  let_go_of_windows();
+  windows_->let_go();
   complete(*std::exchange(active_, nullptr), std::move(result));
 }
 
@@ -383,7 +383,6 @@ void Communicator::give_up() {
   take_queued_direct();
   direct_->fail_all(why);
   result_ = {};
-  edges_.reset();
   if (active_ != nullptr) complete_active(std::move(why));
 }
 

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "bootstrap/control.h"
 #include "core/call_record.h"
+#include "core/call_windows.h"
 #include "base/failure.h"
 #include "core/device_regions.h"
 #include "core/links.h"
@@ -240,14 +241,12 @@ class Communicator {
   Advance connect();
   Status launch();
   void bind();
-  bool may_have_windows() const;
   void choose_ways(uint64_t planned_bytes);
   bool may_be_pulled() const;
   void follow_trials();
   int awaited_rank() const;
   Status find_windows();
-  Result<Window> share_for_call(const SharedBuffer& buffer);
-  void let_go_of_windows();
+  bool maps_all_peers() const;
   void open_landing();
   void take_back_forgotten();
   void complete(tutti_request& request, Status result);
@@ -352,6 +351,7 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   Window landing_;                       // where peers' puts may land in the active call's output
+  bool is_alike_ = false;                // pulled or not: peers map all memory of the active call
   bool tries_pulls_ = false;             // with the active call, which runs since:
   Clock::time_point launched_;
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again
@@ -360,8 +360,7 @@ class Communicator {
   Blocking collective_;                  // when no call is before it
   Blocking send_;
   Blocking receive_;
-  std::vector<uint64_t> held_;           // regions of the active call's buffers, where peers and devices reach them
-  std::optional<SharedBuffer> edges_;    // the output of a call in registered memory that could not move whole
+  std::unique_ptr<CallWindows> windows_;  // of call_
   BufferPool::Buffer result_;            // of a call whose output lies on its input, until peers have read that
   std::unique_ptr<PointToPoint> direct_;
   bool told_slow_direct_ = false;        // slow_direct_ has a record

@@ -22,38 +22,6 @@ void copy_block(const CallArguments& arguments, const Geometry& geometry, const 
   copy(arguments.output + to, arguments.input + from, geometry.input_bytes - from, Store::kCached);
 }
 
-// The first block with elements, but for block `but`.
-Touched first_block(const Blocks& blocks, uint64_t element_bytes, int nranks, int but = -1) {
-  for (int i = 0; i < nranks; ++i) {
-    if (i == but || blocks.counts[i] == 0) continue;
-    uint64_t begin = blocks.displacements[i] * element_bytes;
-    return {.begin = begin, .end = begin + blocks.counts[i] * element_bytes};
-  }
-  return {.end = 0};
-}
-
-// What a call reads of this rank's input: gaps between blocks are the caller's, whose threads may write there.
-Touched read_part(const CallArguments& arguments, const Geometry& geometry, int rank, int nranks) {
-  if (geometry.input.counts != nullptr) return first_block(geometry.input, size_of(arguments.datatype), nranks);
-  return {.near = geometry.input_bytes / nranks * rank};
-}
-
-// What it stores into this rank's output. Where others may read that output, all it does is read.
-Touched stored_part(const CallArguments& arguments, const Geometry& geometry, int rank, int nranks) {
-  bool is_scatter = without_counts(arguments.collective) == TUTTI_SCATTER;
-  bool keeps_all = arguments.collective == TUTTI_BROADCAST || (is_scatter && geometry.in_place);
-  if (rank == arguments.root && keeps_all) return {};
-  if (geometry.output.counts != nullptr) {
-    Touched stored = first_block(geometry.output, size_of(arguments.datatype), nranks, geometry.in_place ? rank : -1);
-    stored.use = Use::kWrite;
-    return stored;
-  }
-  // In place, this rank's own block stays as it is: one far from it, and from the buffer's edges.
-  bool keeps_own = geometry.in_place && arguments.collective != TUTTI_ALL_REDUCE;
-  int block = keeps_own ? (rank + nranks / 2) % nranks : rank;
-  return {.use = Use::kWrite, .near = geometry.output_bytes / nranks * block};
-}
-
 }  // namespace
 
 // Puts in place of the number of an operation of the program what kind it is.
@@ -73,7 +41,7 @@ Status Communicator::begin(tutti_request& request) {
     copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
-  bool is_bound = is_bound_ && request.is_repeated && !may_have_windows();
+  bool is_bound = is_bound_ && request.is_repeated && windows_->stay();
   if (!is_bound) {
     is_bound_ = false;
     prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
@@ -89,6 +57,7 @@ Status Communicator::begin(tutti_request& request) {
   announce_call();
   if (has_profiler_) [[unlikely]] tell_begin(request, record_.number(), prepared_->algorithm.c_str());
   if (is_bound) {
+    windows_->copy_edges_in();
     run_.start_again();
     follow_trials();
     return {};
@@ -105,12 +74,11 @@ void Communicator::announce_call() {
   call_.signature = record_.signature();
 }
 
-// Nothing was shared when the call was bound. What has been registered since is looked for in begin().
 bool Communicator::is_again(const CallArguments& arguments) {
   bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !tries_pulls_;
   if (!is_bound || collective_.request.arguments != arguments || arguments.completed != nullptr) return false;
   bool is_usable = !failure_.happened() && !finalized_ && !has_forgotten_.load(std::memory_order_acquire);
-  return is_usable && !should_serve_direct() && !may_have_windows();
+  return is_usable && !should_serve_direct() && windows_->stay();
 }
 
 // What begin() and drive() come to where nothing has changed and what has to come is here, or about to be.
@@ -120,8 +88,11 @@ Status Communicator::run_again() {
   slow_since_.reset();
   ++idle_steps_;
   announce_call();
+  windows_->copy_edges_in();
   run_.start_again();
+  follow_trials();
   if (run_.finish(wait_policy_.spin_ns > 0)) {
+    windows_->copy_edges_out();
     active_ = nullptr;
     return {};
   }
@@ -136,15 +107,14 @@ Status Communicator::launch() {
   TUTTI_TRY(find_windows());
   open_landing();
   run_.start(prepared_->programs, call_, links_->peers());
-  bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated && !may_have_windows();
-  bool has_windows = call_.input_window || call_.output_window || call_.landing;
-  is_bound_ = may_be_repeated && !has_windows && !active_->geometry.onto_input;
+  is_bound_ = is_bound_ && !call_.landing && !active_->geometry.onto_input;
   follow_trials();
   return {};
 }
 
 // The active call begins. The one after it is bound anew if it has another way to go.
 void Communicator::follow_trials() {
+  if (is_alike_) prepared_->pulls.was_alike();
   if (!tries_pulls_) return;
   launched_ = Clock::now();
   is_bound_ = is_bound_ && prepared_->pulls.stays();
@@ -180,6 +150,7 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
   // By what all ranks know, so that those who can pull at all count the same calls. Less is not worth a look at the
   // clock; and where only some ranks send, those may be done with what slots hold before the others have anything.
   uint64_t least_tried = has_root(active_->arguments.collective) ? 4 << 20 : 64 << 10;
+  is_alike_ = false;
   tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= least_tried && may_be_pulled();
   uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
   if (tries_pulls_) {
@@ -211,57 +182,35 @@ void Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
   if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
-  if (edges_) edges_->copy_edges_out(active_->arguments.output);
-  edges_.reset();
+  windows_->copy_edges_out();
   if (!geometry.onto_input) return;
   copy(active_->arguments.output, result_.data(), geometry.output_bytes, Store::kCached);
   result_ = {};
 }
 
-bool Communicator::may_have_windows() const {
-  constexpr uint64_t kLeast = 32 * 1024;  // less is copied in the time that finding windows takes
-  return call_.size_bytes >= kLeast && links_->has_peers_in_memory() && !context_->memory.empty();
-}
-
 // Where the caller's buffers lie in memory that peers can map. The call then uses them there.
 Status Communicator::find_windows() {
-  call_.input_window = call_.output_window = {};
-  edges_.reset();
-  if (!may_have_windows()) return {};
-  const CallArguments& arguments = active_->arguments;
-  const Geometry& geometry = active_->geometry;
-  auto input = context_->memory.find(call_.input, geometry.input_bytes, read_part(arguments, geometry, rank_, nranks_));
-  auto output =
-      context_->memory.find(call_.output, geometry.output_bytes, stored_part(arguments, geometry, rank_, nranks_));
-  // The edges of an output with gaps would bring back what was in the gaps.
-  if (output && output->has_edges() && geometry.output.counts != nullptr) output.reset();
-  // What is one block for the caller is one for the executor.
-  if (geometry.in_place && (!input || !output || input->region.key != output->region.key)) return {};
-  if (input) {
-    call_.input_window = TUTTI_TRY(share_for_call(*input));
-    input->copy_edges_in(call_.input);
-    call_.input = input->data;
+  constexpr uint64_t kLeast = 32 * 1024;       // less is copied in the time that finding windows takes,
+  constexpr uint64_t kLeastAgain = 4 * 1024;   // but in a call that is made again they need not be found
+  bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated;
+  bool may_be_again = may_be_repeated && call_.size_bytes >= kLeastAgain && links_->has_peers_in_memory();
+  uint64_t least = active_->is_repeated ? kLeastAgain : kLeast;
+  bool looks = call_.size_bytes >= least && links_->has_peers_in_memory();
+  if (looks) {
+    TUTTI_TRY(windows_->find(call_, active_->arguments, active_->geometry, rank_, nranks_));
+    windows_->copy_edges_in();
+  } else {
+    windows_->forgo(call_);
   }
-  if (output) {
-    call_.output_window = TUTTI_TRY(share_for_call(*output));
-    call_.output = output->data;
-    if (output->has_edges()) edges_ = std::move(output);
-  }
+  is_bound_ = may_be_repeated && (looks || !may_be_again) && (!windows_->found_any() || maps_all_peers());
+  is_alike_ = tries_pulls_ && windows_->found_all();
+  tries_pulls_ = tries_pulls_ && !is_alike_;
   return {};
 }
 
-// Peers write there until the call is complete, and devices read: what is sent and received meanwhile takes its place
-// nowhere. Where there is no room for it, peers find nothing, and the call goes by slots.
-Result<Window> Communicator::share_for_call(const SharedBuffer& buffer) {
-  Window window = TUTTI_TRY(links_->share(buffer.region, buffer.data));
-  links_->hold(buffer.region.key);
-  held_.push_back(buffer.region.key);
-  return window;
-}
-
-void Communicator::let_go_of_windows() {
-  for (uint64_t key : held_) links_->let_go(key);
-  held_.clear();
+bool Communicator::maps_all_peers() const {
+  return std::all_of(prepared_->peers.begin(), prepared_->peers.end(),
+                     [&](int32_t rank) { return links_->peers()[rank] && links_->peers()[rank]->mapped(); });
 }
 
 Result<Prepared*> Communicator::plan_for(CallArguments arguments) {

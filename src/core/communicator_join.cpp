@@ -158,6 +158,7 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
                            .token = control_->token(),
                            .interface = config_.interface};
   links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
+  windows_ = std::make_unique<CallWindows>(context_->memory, *links_);
   device_regions_ = std::make_shared<DeviceRegions>(*links_);
   Facts mine;
   mine.rank.inventory = TUTTI_TRY(discover_live(static_cast<int>(config_.host_fd)));

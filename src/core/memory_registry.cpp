@@ -51,6 +51,10 @@ Look look_at(const SharedBuffer& buffer, const std::byte* data, const Touched& t
 
 }  // namespace
 
+bool SharedBuffer::is_at(const std::byte* at, const Touched& touched) const {
+  return at == data || look_at(*this, at, touched) == Look::kSame;
+}
+
 void SharedBuffer::copy_edges_in(const std::byte* from) const {
   if (head_bytes > 0) std::memcpy(data, from, head_bytes);
   if (tail_bytes > 0) std::memcpy(data + size_bytes - tail_bytes, from + size_bytes - tail_bytes, tail_bytes);
@@ -176,6 +180,7 @@ void MemoryRegistry::disown(uint64_t key) {
   for (auto& [address, allocation] : allocations_) {
     if (allocation->key == key) allocation->is_disowned = true;
   }
+  note_change();
 }
 
 std::shared_ptr<MemoryRegistry::Allocation> MemoryRegistry::holder_of(const std::byte* data,
@@ -225,9 +230,11 @@ void MemoryRegistry::insert(std::shared_ptr<Allocation> allocation) {
   uintptr_t address = address_of(allocation->range.data());
   allocations_.emplace(address, std::move(allocation));
   count_.store(allocations_.size(), std::memory_order_release);
+  note_change();
 }
 
 std::shared_ptr<MemoryRegistry::Allocation> MemoryRegistry::take(Allocations::iterator found) {
+  note_change();
   std::shared_ptr<Allocation> taken = found->second;
   MemoryRegion region = region_of(taken);
   for (auto& [owner, forget] : listeners_) forget(region);

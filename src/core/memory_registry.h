@@ -26,6 +26,15 @@ struct MemoryRegion {
   std::shared_ptr<const void> owner;  // keeps bytes and fd; shared with the registry and with links that exported it
 };
 
+// What a call surely does with a buffer: it reads, or stores into, all of [begin, end) in it.
+enum class Use : uint8_t { kRead, kWrite };
+struct Touched {
+  Use use = Use::kRead;
+  uint64_t begin = 0;
+  uint64_t end = UINT64_MAX;   // cut to the buffer
+  uint64_t near = 0;           // what this rank's caches have, or will need
+};
+
 // Where a caller's buffer lies in a region. Where its first or last page could not be moved, the region has only a copy
 // of what the buffer holds there: `head_bytes` and `tail_bytes` of it.
 struct SharedBuffer {
@@ -36,18 +45,11 @@ struct SharedBuffer {
   uint64_t tail_bytes = 0;
 
   bool has_edges() const { return head_bytes + tail_bytes > 0; }
+  // Whether the caller's buffer, which was found at `data`, still is this memory, as far as one place shows (find()).
+  bool is_at(const std::byte* data, const Touched& touched) const;
   // What the caller's buffer holds at its edges, to the region; and back.
   void copy_edges_in(const std::byte* from) const;
   void copy_edges_out(std::byte* to) const;
-};
-
-// What a call surely does with a buffer: it reads, or stores into, all of [begin, end) in it.
-enum class Use : uint8_t { kRead, kWrite };
-struct Touched {
-  Use use = Use::kRead;
-  uint64_t begin = 0;
-  uint64_t end = UINT64_MAX;   // cut to the buffer
-  uint64_t near = 0;           // what this rank's caches have, or will need
 };
 
 class MemoryRegistry {
@@ -67,6 +69,8 @@ class MemoryRegistry {
 
   // Nothing is found anywhere.
   bool empty() const { return count_.load(std::memory_order_acquire) == 0; }
+  // Grows with every change of what find() may find.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   // The region that holds all of [data, data + size_bytes), if there is one; none for an empty buffer, or a small one
   // whose edges would have to be copied. What was registered is looked at in one place of what the call touches: if the
   // caller has freed that and got other memory at that address, this is found out (surely where it is stored into, and
@@ -99,6 +103,7 @@ class MemoryRegistry {
   Status drop_freed(std::span<const std::byte> range);
   void drop_all_in(std::span<const std::byte> range);
   void insert(std::shared_ptr<Allocation> allocation);
+  void note_change() { changes_.fetch_add(1, std::memory_order_acq_rel); }
   std::shared_ptr<Allocation> take(Allocations::iterator found);
 
   std::mutex registering_;             // is held before mutex_, by whoever moves pages
@@ -106,6 +111,7 @@ class MemoryRegistry {
   Allocations allocations_;            // by address
   std::map<const void*, std::function<void(const MemoryRegion&)>> listeners_;
   std::atomic<size_t> count_{0};
+  std::atomic<uint64_t> changes_{0};
   uint64_t next_key_ = 1;
 };
 

@@ -8,6 +8,7 @@
 namespace tutti {
 
 Result<bool> PointToPoint::send(Peer& peer) {
+  Peer::Batch batch(peer);
   bool moved = TUTTI_TRY(send_answers(peer));
   moved = TUTTI_TRY(send_first(peer)) || moved;
   return TUTTI_TRY(send_data(peer)) || moved;

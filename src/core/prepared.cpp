@@ -12,10 +12,6 @@
 namespace tutti {
 namespace {
 
-// A program may make so few of calls so large that a trial would take more than it can gain.
-constexpr uint64_t kLargeBytes = 32 << 20;
-constexpr uint64_t kCallsBeforeTrial = 16;
-
 std::string names_of_admitted(const std::vector<Candidate>& candidates) {
   std::vector<std::string_view> names;
   for (const Candidate& candidate : candidates) {
@@ -66,7 +62,6 @@ Result<Prepared*> PlanCache::get(const Request& request) {
 
 Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
   auto prepared = std::make_unique<Prepared>();
-  prepared->pulls = PullTrials(request.size_bytes() < kLargeBytes ? 0 : kCallsBeforeTrial);
   if (fixed_ && fixed_->shape().collective == request.collective && fixed_->shape().root == request.root) {
     if (request.op == kOrderedFunction) {
       return error(Code::kInvalidUsage,

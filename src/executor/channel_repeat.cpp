@@ -7,20 +7,14 @@
 namespace tutti {
 namespace {
 
-// Whether all of such a message is its line, and at most its slot.
-bool is_plain(MessageKind kind) {
-  return kind == MessageKind::kInline || kind == MessageKind::kSlot || kind == MessageKind::kSignal;
-}
-
 }  // namespace
 
 // What walks do not: functions of the program, wide partial results, stores past the caches, sizes of blocks of which a
-// message carries a part, and outputs that peers are told of.
+// message carries a part, and memory where puts land in this call alone.
 bool ChannelRun::may_repeat() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
   bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
-  bool announces = call_->announces_output && (call_->output_window || call_->landing);
-  bool is_plain_call = !has_function && growth_ == 1 && !streams && !with_counts_ && !announces;
+  bool is_plain_call = !has_function && growth_ == 1 && !streams && !with_counts_ && !call_->landing;
   return one_slice_ && is_plain_call && program_->ops.size() < frames_.size();
 }
 
@@ -48,10 +42,17 @@ bool ChannelRun::note_round(const ProgramSection& section, uint32_t round) {
 }
 
 bool ChannelRun::note_wait(const Op& op) {
-  if (!is_plain(frame_->kind) || frame_->has_output) return false;
+  const Message& message = frame_->message;
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
-  repeat_.receive(from, stream, frame_->kind, static_cast<uint32_t>(frame_->size_bytes), frame_->into);
+  const std::byte* lent = nullptr;
+  if (message.kind == MessageKind::kPull) return false;
+  if (message.kind == MessageKind::kReference) {
+    const RemoteMemory* memory = from.find(message.payload.memory_id);
+    if (memory == nullptr) return false;
+    lent = memory->mapped + message.payload.offset;
+  }
+  repeat_.receive(from, stream, message, lent, frame_->into);
   if (op.release) repeat_.release(stream);
   return true;
 }
@@ -59,8 +60,10 @@ bool ChannelRun::note_wait(const Op& op) {
 bool ChannelRun::note_compute(const Op& op) {
   Frame& frame = *frame_;
   // A payload that the link reads from here is another one in every call.
-  auto repeats = [](const Delivery& delivery) { return is_plain(delivery.kind) && delivery.payload == nullptr; };
-  if (!std::all_of(frame.deliveries.begin(), frame.deliveries.end(), repeats)) return false;
+  auto is_put = [](const Delivery& delivery) {
+    return delivery.payload != nullptr && delivery.kind != MessageKind::kReference;
+  };
+  if (std::any_of(frame.deliveries.begin(), frame.deliveries.end(), is_put)) return false;
   auto to_peer = [&](uint32_t i) -> Peer& { return peer(program_->sends[op.sends.first + i].peer); };
   for (uint32_t i = 0; i < op.sends.count; ++i) repeat_.await_room(to_peer(i), to_peer(i).send_stream(channel_));
   for (uint32_t i = 0; i < op.sources.count; ++i) {
@@ -69,23 +72,46 @@ bool ChannelRun::note_compute(const Op& op) {
   }
   auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
   for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
-    bool is_slot = frame.deliveries[i].kind == MessageKind::kSlot;
-    if (is_slot) repeat_.find_slot(&frame.destinations[slot++], to_peer(i).send_stream(channel_), size_bytes);
+    const Delivery& delivery = frame.deliveries[i];
+    if (delivery.store_to == nullptr) continue;
+    std::byte** place = &frame.destinations[slot++];
+    bool is_slot = delivery.kind == MessageKind::kSlot;
+    if (is_slot) repeat_.find_slot(place, to_peer(i).send_stream(channel_), size_bytes);
   }
-  bool only_moves = moves(op);
-  bool has_work = size_bytes > 0 && !frame.destinations.empty();
-  if (has_work && !only_moves) repeat_.reduce(reduction(op));
-  for (size_t i = 0; has_work && only_moves && i < frame.destinations.size(); ++i) {
-    repeat_.copy(&frame.sources[0], &frame.destinations[i], size_bytes);
-  }
-  const std::byte** value = only_moves && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
+  if (size_bytes > 0 && !frame.destinations.empty()) note_work(op);
+  const std::byte** value = moves(op) && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), frame.deliveries[i].kind, value, size_bytes);
+    const Send& send = program_->sends[op.sends.first + i];
+    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), describe(op, send, frame.deliveries[i]), value);
   }
   for (uint32_t i = 0; i < op.releases.count; ++i) {
     repeat_.release(peer(program_->releases[op.releases.first + i]).recv_stream(channel_));
   }
   return true;
+}
+
+// What combine_with_lenders() does.
+void ChannelRun::note_work(const Op& op) {
+  Frame& frame = *frame_;
+  if (frame.has_lender) {
+    for (uint32_t i = 0; i < op.sources.count; ++i) {
+      const Operand& operand = program_->operands[op.sources.first + i];
+      bool is_arrival = operand.space == Space::kArrival;
+      if (is_arrival) repeat_.lend(peer(operand.index), &peer(operand.index).recv_stream(channel_));
+    }
+    for (uint32_t i = 0; i < op.sends.count; ++i) {
+      bool is_direct = frame.deliveries[i].kind == MessageKind::kDirect;
+      if (is_direct) repeat_.lend(peer(program_->sends[op.sends.first + i].peer), nullptr);
+    }
+    repeat_.enter();
+  }
+  if (!moves(op)) {
+    repeat_.reduce(reduction(op));
+  } else {
+    auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
+    for (std::byte*& to : frame.destinations) repeat_.copy(&frame.sources[0], &to, size_bytes);
+  }
+  if (frame.has_lender) repeat_.leave();
 }
 
 ChannelRun::Step ChannelRun::walk_repeat() {
@@ -111,6 +137,7 @@ ChannelRun::Step ChannelRun::walk_repeat() {
 
 bool ChannelRun::finish() {
   awaited_ = nullptr;
+  awaited_release_ = nullptr;
   Repeat::Walk walk = repeat_.walk(call_->signature);
   if (walk == Repeat::Walk::kDone) return settle() == Step::kDone;
   if (walk == Repeat::Walk::kWaits) await_peer_of_repeat();

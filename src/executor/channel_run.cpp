@@ -63,6 +63,7 @@ void ChannelRun::start_again() {
 void ChannelRun::begin() {
   waiting_for_ = -1;
   awaited_ = nullptr;
+  awaited_release_ = nullptr;
   foreign_signature_ = 0;
   take_scratch();
   if (call_->own_op != nullptr) prepare_own_op();
@@ -143,6 +144,7 @@ Result<Progress> ChannelRun::advance() {
   bool moved = false;
   Step step = Step::kDone;
   awaited_ = nullptr;
+  awaited_release_ = nullptr;
   if (repeats_) {
     size_t before = repeat_.position();
     step = walk_repeat();
@@ -189,9 +191,12 @@ ChannelRun::Step ChannelRun::settle() {
   for (int32_t rank : program_->peers) peer(rank).recv_stream(channel_).release();
   for (int32_t rank : program_->peers) {
     Peer& from = peer(rank);
-    bool has_told = !from.recv_stream(channel_).owes();
-    bool settled = from.send_stream(channel_).references_released() && from.sent_all() && has_told;
-    if (!settled) return wait_for(from);
+    bool is_here = from.sent_all() && !from.recv_stream(channel_).owes();
+    bool is_released = from.send_stream(channel_).references_released();
+    if (is_here && is_released) continue;
+    awaited_release_ = is_here ? &from.send_stream(channel_) : nullptr;
+    awaited_from_ = &from;
+    return wait_for(from);
   }
   waiting_for_ = -1;
   return Step::kDone;
@@ -210,13 +215,14 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   Message message = decode(line);
   frame_ = &frame_of(op);
   uint64_t signature = line.words[1];
-  bool is_as_before = frame_->stays_in == starts_ && signature == call_->signature && frame_->kind == message.kind &&
-                      frame_->size_bytes == message.size_bytes && frame_->chunk_bytes == message.chunk_bytes;
+  const Message& before = frame_->message;
+  bool is_as_before = frame_->stays_in == starts_ && signature == call_->signature && before.kind == message.kind &&
+                      before.size_bytes == message.size_bytes && before.chunk_bytes == message.chunk_bytes;
   if (!is_as_before) {
     if (Step admitted = admit(message, signature, op, slice, from); admitted != Step::kDone) return admitted;
   }
-  frame_->has_output = bool(message.output);
-  if (frame_->has_output) peer_outputs_[op.peer] = message.output;
+  frame_->message = message;
+  if (message.output) peer_outputs_[op.peer] = message.output;
   Step accepted = accept(from, stream, message, frame_->into);
   if (accepted == Step::kDone && op.release) stream.release();
   return accepted;
@@ -235,9 +241,6 @@ ChannelRun::Step ChannelRun::admit(const Message& message, uint64_t signature, c
     return fail(std::move(form).at({.rank = -1, .peer = from.rank(), .link = {}}));
   }
   frame_->into = op.into == kNoChunk ? nullptr : output_piece(op.into, slice).data();
-  frame_->kind = message.kind;
-  frame_->size_bytes = message.size_bytes;
-  frame_->chunk_bytes = message.chunk_bytes;
   bool stays = one_slice_ && !with_counts_ && frame_ != &frames_.back();
   frame_->stays_in = stays ? starts_ : 0;
   return Step::kDone;

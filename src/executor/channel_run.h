@@ -42,7 +42,12 @@ class ChannelRun {
   // After an advance() that failed because a peer makes another call: its signature. Else 0.
   uint64_t foreign_signature() const { return foreign_signature_; }
   // Whether advance() would still find nothing to do: cheap, for those who ask all the time.
-  bool still_waits() const { return awaited_ != nullptr && !awaited_->ready() && !awaited_from_->is_broken(); }
+  bool still_waits() const { return awaits() && !has_come() && !awaited_from_->is_broken(); }
+  // Whether what it waited for is here, as far as only one thing was missing.
+  bool has_come() const {
+    if (awaited_ != nullptr) return awaited_->ready();
+    return awaited_release_ != nullptr && awaited_release_->references_released();
+  }
 
  private:
   // What became of one operation. kFailed: failure_ says why.
@@ -73,13 +78,11 @@ class ChannelRun {
     uint64_t value_bytes = 0;              // as it lies here and in messages
     Width width = Width::kNarrow;          // how that is
     const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
-    MessageKind kind{};                    // kWait: of the message,
-    uint64_t size_bytes = 0;               // with its size,
-    uint64_t chunk_bytes = 0;              // and what it says of the chunk
+    Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
-    bool has_output = false;               // kWait: and whether it says where the peer's output lies
     bool has_lender = false;               // memory of a peer's caller is used
-    bool has_slots = false;                // some deliveries store into slots
+    bool has_slots = false;                // some deliveries store into slots,
+    bool has_direct = false;               // or into the output of a peer that has mapped it
     bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
   };
@@ -91,11 +94,13 @@ class ChannelRun {
   bool note_round(const ProgramSection& section, uint32_t round);
   bool note_wait(const Op& op);
   bool note_compute(const Op& op);
+  void note_work(const Op& op);
   Step walk_repeat();
   void await_peer_of_repeat();
   // Of a call whose input comes, and whose output goes, while it runs.
   bool awaits_input() const { return op_ == 0 && call_->flow != nullptr && !call_->flow->has_arrived(round_); }
   void tell_finished();
+  bool awaits() const { return awaited_ != nullptr || awaited_release_ != nullptr; }
   // The walk goes on with this op.
   void go_to(uint32_t op);
   Step run(const Op& op, uint64_t slice) {
@@ -123,12 +128,14 @@ class ChannelRun {
   Step gather(const Op& op, uint64_t slice);
   bool will_stay(const Op& op) const;
   Step refresh(const Op& op);
+  bool is_still(const Op& op, uint32_t send);
   uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Op& op, const Send& send, uint64_t slice);
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
+  std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
   bool may_lend(const Send& send) const;
   bool is_pulled(const Op& op, const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
@@ -177,6 +184,7 @@ class ChannelRun {
   int channel_ = 0;
   int waiting_for_ = -1;
   const RecvStream* awaited_ = nullptr;    // nothing but its next message is missing
+  const SendStream* awaited_release_ = nullptr;  // or that the peer lets go of what this rank has lent
   const Peer* awaited_from_ = nullptr;     // whose stream it is
   Status failure_;
   uint64_t foreign_signature_ = 0;

@@ -85,8 +85,15 @@ bool ChannelRun::will_stay(const Op& op) const {
     return std::all_of(first, first + operands.count, is_lasting);
   };
   auto is_lasting_delivery = [](const Delivery& delivery) {
-    bool is_slot = delivery.kind == MessageKind::kSlot && delivery.store_to != nullptr;
-    return is_slot || delivery.kind == MessageKind::kInline || delivery.kind == MessageKind::kSignal;
+    switch (delivery.kind) {
+      case MessageKind::kSignal:
+      case MessageKind::kInline:
+      case MessageKind::kReference: return true;
+      case MessageKind::kSlot: return delivery.store_to != nullptr;
+      case MessageKind::kDirect: return !delivery.into;
+      case MessageKind::kPull: break;
+    }
+    return false;
   };
   const Frame& frame = *frame_;
   return one_slice_ && growth_ == 1 && frame_ != &frames_.back() && all_last(op.sources) && all_last(op.destinations) &&
@@ -96,8 +103,11 @@ bool ChannelRun::will_stay(const Op& op) const {
 // What compose() would find now, of a frame that stays.
 ChannelRun::Step ChannelRun::refresh(const Op& op) {
   Frame& frame = *frame_;
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    if (!is_still(op, i)) return compose(op, 0);
+  }
   if (!frame.has_arrivals && !frame.has_slots) return Step::kDone;
-  frame.has_lender = false;
+  frame.has_lender = frame.has_direct;
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     const Operand& operand = program_->operands[op.sources.first + i];
     if (operand.space != Space::kArrival) continue;
@@ -111,15 +121,24 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
   frame.destinations.resize(op.destinations.count);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery& delivery = frame.deliveries[i];
-    if (delivery.kind != MessageKind::kSlot) continue;
-    int to = program_->sends[op.sends.first + i].peer;
-    if (peer_outputs_[to]) return compose(op, 0);  // it has shared its output since
-    std::byte* slot = slot_of(peer(to));
-    if (delivery.payload != nullptr) delivery.payload = slot;
-    delivery.store_to = slot;
-    frame.destinations.push_back(slot);
+    if (delivery.kind == MessageKind::kSlot) {
+      std::byte* slot = slot_of(peer(program_->sends[op.sends.first + i].peer));
+      if (delivery.payload != nullptr) delivery.payload = slot;
+      delivery.store_to = slot;
+    }
+    if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
   }
   return Step::kDone;
+}
+
+// Whether the value goes to the peer as in the call before: peers may have shared their outputs since, or not.
+bool ChannelRun::is_still(const Op& op, uint32_t send) {
+  const Delivery& delivery = frame_->deliveries[send];
+  if (delivery.kind == MessageKind::kInline || delivery.kind == MessageKind::kSignal) return true;
+  const Send& to = program_->sends[op.sends.first + send];
+  auto place = place_in_output(peer(to.peer), to, 0);
+  if (!place) return delivery.kind != MessageKind::kDirect;
+  return delivery.kind == MessageKind::kDirect && delivery.store_to == place_of(peer(to.peer), *place);
 }
 
 // Notes how a source of so many bytes lies, and says how many it has in the datatype.
@@ -217,14 +236,15 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   Frame& frame = *frame_;
   frame.value = !frame.destinations.empty() ? frame.destinations[0] : moves(op) ? frame.sources[0] : nullptr;
   frame.deliveries.clear();
-  frame.has_slots = false;
+  frame.has_slots = frame.has_direct = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery delivery = choose_delivery(op, program_->sends[op.sends.first + i], slice);
-    frame.has_lender = frame.has_lender || (delivery.kind == MessageKind::kDirect && !delivery.into);
+    frame.has_direct = frame.has_direct || (delivery.kind == MessageKind::kDirect && !delivery.into);
     frame.has_slots = frame.has_slots || delivery.kind == MessageKind::kSlot;
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
     frame.deliveries.push_back(delivery);
   }
+  frame.has_lender = frame.has_lender || frame.has_direct;
   if (frame.value != nullptr || frame.value_bytes > inline_bytes_ || op.sends.count == 0) return;
   frame.value = small_value_;
   frame.destinations.push_back(small_value_);
@@ -242,7 +262,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
     std::byte* slot = slot_of(to);
     return {kind, slot, slot, place.value_or(Window())};
   }
-  if (place) return {MessageKind::kDirect, to.find(place->memory_id)->mapped + place->offset, nullptr, {}};
+  if (place) return {MessageKind::kDirect, place_of(to, *place), nullptr, {}};
   if (may_lend(send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
@@ -270,6 +290,10 @@ std::optional<Window> ChannelRun::place_in_output(Peer& to, const Send& send, ui
               frame_->value_bytes <= memory->size_bytes - window.offset - piece.offset_bytes;
   if (!fits) return std::nullopt;
   return Window{window.memory_id, window.offset + piece.offset_bytes};
+}
+
+std::byte* ChannelRun::place_of(Peer& to, const Window& place) const {
+  return to.find(place.memory_id)->mapped + place.offset;
 }
 
 // Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from

@@ -56,8 +56,9 @@ void CollectiveRun::start_again() {
 bool CollectiveRun::finish(bool watches) {
   ChannelRun& channel = channels_[0];
   bool is_done = channel.finish();
-  if (!is_done && watches) {
+  while (!is_done && watches) {
     watch_while([&] { return channel.still_waits(); });
+    if (!channel.has_come()) break;
     is_done = channel.finish();
   }
   states_[0].done = is_done;

@@ -205,6 +205,21 @@ class Peer {
   // Payloads that the link has taken so far, and those of them that have left it.
   uint64_t puts() const { return puts_; }
   uint64_t puts_completed() const { return puts_completed_; }
+  // While it is there, what is sent to the peer may be kept back, to leave together; the peer is not polled.
+  class Batch {
+   public:
+    explicit Batch(Peer& peer) : link_(peer.needs_poll() ? &peer.link() : nullptr) {
+      if (link_ != nullptr) link_->begin_batch();
+    }
+    ~Batch() {
+      if (link_ != nullptr) link_->end_batch();
+    }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+
+   private:
+    Link* const link_;
+  };
   // Gives the buffers back to the pool, when all that was handed to the link has left it.
   void give_back_buffers();
   // Whether the link has taken something since the last time this was asked: what arm() adds may be another thing then.

@@ -1,12 +1,16 @@
 #include "executor/repeat.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tutti {
 
-void Repeat::receive(Peer& peer, RecvStream& from, MessageKind message, uint32_t size_bytes, std::byte* into) {
-  actions_.push_back({.kind = Kind::kReceive, .message = message, .op = op_, .size_bytes = size_bytes, .peer = &peer,
-                      .from = &from, .into = into});
+void Repeat::receive(Peer& peer, RecvStream& from, const Message& message, const std::byte* lent, std::byte* into) {
+  actions_.push_back({.kind = Kind::kReceive, .message = message.kind, .op = op_,
+                      .size_bytes = static_cast<uint32_t>(message.size_bytes),
+                      .index = static_cast<uint32_t>(messages_.size()), .peer = &peer, .from = &from, .lent = lent,
+                      .into = into});
+  messages_.push_back(message);
 }
 
 void Repeat::release(RecvStream& stream) { actions_.push_back({.kind = Kind::kRelease, .op = op_, .from = &stream}); }
@@ -15,9 +19,11 @@ void Repeat::await_room(Peer& peer, SendStream& to) {
   actions_.push_back({.kind = Kind::kAwaitRoom, .op = op_, .peer = &peer, .to = &to});
 }
 
-void Repeat::send(Peer& peer, SendStream& to, MessageKind message, const std::byte** value, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kSend, .message = message, .op = op_, .size_bytes = size_bytes, .peer = &peer,
-                      .to = &to, .place = value});
+void Repeat::send(Peer& peer, SendStream& to, const Message& message, const std::byte** value) {
+  actions_.push_back({.kind = Kind::kSend, .message = message.kind, .op = op_,
+                      .size_bytes = static_cast<uint32_t>(message.size_bytes),
+                      .index = static_cast<uint32_t>(messages_.size()), .peer = &peer, .to = &to, .place = value});
+  messages_.push_back(message);
 }
 
 void Repeat::find(const std::byte** place, RecvStream& received) {
@@ -33,8 +39,23 @@ void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
 }
 
 void Repeat::reduce(const ReduceArgs& args) {
-  actions_.push_back({.kind = Kind::kReduce, .op = op_, .reduction = static_cast<uint32_t>(reductions_.size())});
+  actions_.push_back({.kind = Kind::kReduce, .op = op_, .index = static_cast<uint32_t>(reductions_.size())});
   reductions_.push_back(args);
+}
+
+void Repeat::lend(Peer& peer, const RecvStream* from) { lenders_.push_back({&peer, from}); }
+
+void Repeat::enter() {
+  auto lenders = static_cast<uint32_t>(lenders_.size() - entered_);
+  actions_.push_back({.kind = Kind::kEnter, .op = op_, .index = static_cast<uint32_t>(entered_), .lenders = lenders});
+  entered_ = lenders_.size();
+}
+
+void Repeat::leave() {
+  Action entering = *std::find_if(actions_.rbegin(), actions_.rend(),
+                                  [](const Action& action) { return action.kind == Kind::kEnter; });
+  entering.kind = Kind::kLeave;
+  actions_.push_back(entering);
 }
 
 void Repeat::begin_call(const Spread& spread) {
@@ -44,13 +65,18 @@ void Repeat::begin_call(const Spread& spread) {
 
 void Repeat::clear() {
   actions_.clear();
+  messages_.clear();
   reductions_.clear();
+  lenders_.clear();
+  entered_ = 0;
   at_ = 0;
 }
 
 void Repeat::reserve(size_t actions, size_t reductions) {
   actions_.reserve(actions);
+  messages_.reserve(actions);
   reductions_.reserve(reductions);
+  lenders_.reserve(actions);
 }
 
 Repeat::Walk Repeat::walk(uint64_t signature) {
@@ -87,38 +113,72 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
     case Kind::kCopy:
       if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;
-    case Kind::kReduce: tutti::reduce(reductions_[action.reduction]); break;
+    case Kind::kReduce: tutti::reduce(reductions_[action.index]); break;
+    case Kind::kEnter: return enter(action) ? Walk::kDone : Walk::kElse;
+    case Kind::kLeave: return leave(action) ? Walk::kDone : Walk::kElse;
   }
   return Walk::kDone;
 }
 
-Repeat::Walk Repeat::send(const Action& action, uint64_t signature) {
+// All of them, or none.
+bool Repeat::enter(const Action& action) const {
+  for (size_t i = action.index; i < action.index + action.lenders; ++i) {
+    if (!lenders_[i].lends() || lenders_[i].peer->link().begin_access()) continue;
+    leave(action.index, i);
+    return false;
+  }
+  return true;
+}
+
+bool Repeat::leave(const Action& action) const { return leave(action.index, action.index + action.lenders); }
+
+bool Repeat::leave(size_t first, size_t end) const {
+  bool are_there = true;
+  for (size_t i = first; i < end; ++i) {
+    if (lenders_[i].lends()) are_there = lenders_[i].peer->link().end_access() && are_there;
+  }
+  return are_there;
+}
+
+Repeat::Walk Repeat::send(const Action& action, uint64_t signature) const {
   SendStream& to = *action.to;
-  Message message{.kind = action.message, .size_bytes = action.size_bytes, .chunk_bytes = action.size_bytes};
   auto sent = action.message == MessageKind::kInline ? to.send_inline(signature, {*action.place, action.size_bytes})
-                                                     : to.send(message, signature, *action.place);
+                                                     : to.send(messages_[action.index], signature, *action.place);
   if (!sent.ok()) return Walk::kElse;
   return *sent == PutResult::kFull ? Walk::kWaits : Walk::kDone;
 }
 
-// False when it is another message than in the calls before.
-bool Repeat::take(const Action& action, uint64_t signature) {
+// What the line of a message without its payload says, but for its number, its signature, and a place in a slot.
+bool Repeat::is_as_noted(const Action& action, const Line& line) const {
+  const Message& noted = messages_[action.index];
+  Message message = decode(line);
+  bool is_there = noted.kind == MessageKind::kSlot || message.payload.offset == noted.payload.offset;
+  return is_there && message.payload.memory_id == noted.payload.memory_id &&
+         message.output.memory_id == noted.output.memory_id && message.output.offset == noted.output.offset &&
+         message.chunk_bytes == noted.chunk_bytes;
+}
+
+// False when it is another message than in the calls before, or its memory is not to be read any more.
+bool Repeat::take(const Action& action, uint64_t signature) const {
   RecvStream& from = *action.from;
   const Line& line = from.next_line();
   if (line.words[1] != signature || line.words[2] != kind_and_size(action.message, action.size_bytes)) return false;
-  const std::byte* payload = nullptr;
+  const std::byte* payload = action.lent;
   if (action.message == MessageKind::kInline) {
     payload = reinterpret_cast<const std::byte*>(&line.words[3]);
-  } else {
-    Message message = decode(line);
-    if (message.output || message.chunk_bytes != action.size_bytes) return false;
-    if (action.message == MessageKind::kSlot) {
-      payload = from.payload_in_slot(message);
-      if (payload == nullptr) return false;
-    }
+  } else if (!is_as_noted(action, line)) {
+    return false;
+  } else if (action.message == MessageKind::kSlot) {
+    payload = from.payload_in_slot(decode(line));
+    if (payload == nullptr) return false;
   }
-  if (action.into != nullptr && payload != nullptr) std::memcpy(action.into, payload, action.size_bytes);
-  from.take(action.message, payload, action.size_bytes, Lent::kNo);
+  bool is_lent = action.message == MessageKind::kReference;
+  bool is_stored = action.into != nullptr && payload != nullptr;
+  if (is_stored && is_lent && !action.peer->link().begin_access()) return false;
+  if (is_stored) std::memcpy(action.into, payload, action.size_bytes);
+  if (is_stored && is_lent && !action.peer->link().end_access()) return false;
+  Lent lent = !is_lent ? Lent::kNo : is_stored ? Lent::kRead : Lent::kInPlace;
+  from.take(action.message, lent == Lent::kRead ? action.into : payload, action.size_bytes, lent);
   return true;
 }
 

@@ -1,5 +1,6 @@
 // Repeat: what is left to do of a call when the same one is made again, and every message is one line, with its payload
-// there or in a slot. Then all that changes from call to call is which lines and slots those are.
+// there, in a slot, or in memory of a caller that others have mapped. Then all that changes from call to call is which
+// lines and slots those are.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +22,25 @@ class Repeat {
   void begin_call(const Spread& spread);
   // What comes from here on belongs to the op with this number, in the order in which they run.
   void begin_op(uint32_t op) { op_ = op; }
-  // The next message of `from` is of this kind and has so many bytes; they are stored to `into`, if that is not null.
-  void receive(Peer& peer, RecvStream& from, MessageKind message, uint32_t size_bytes, std::byte* into);
+  // The next message of `from` is this one, but for where a slot has its payload; that is stored to `into`, if it is
+  // not null. `lent`: the payload of a reference.
+  void receive(Peer& peer, RecvStream& from, const Message& message, const std::byte* lent, std::byte* into);
   void release(RecvStream& stream);
   // There is room for one more message.
   void await_room(Peer& peer, SendStream& to);
-  // Places, which outlive this, hold where values lie, or go. A slot's value is there before it is sent.
-  void send(Peer& peer, SendStream& to, MessageKind message, const std::byte** value, uint32_t size_bytes);
+  // Places, which outlive this, hold where values lie, or go. A slot's value, and one that is stored directly, is there
+  // before it is sent.
+  void send(Peer& peer, SendStream& to, const Message& message, const std::byte** value);
   void find(const std::byte** place, RecvStream& received);
   void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
   void reduce(const ReduceArgs& args);
+  // What comes until leave() reads or writes memory of these peers' callers: of all that is noted by lend() before.
+  void enter();
+  void leave();
+  // Of `peer`; where `from` is not null, only if the message that it holds lies there.
+  void lend(Peer& peer, const RecvStream* from);
   void clear();
   void reserve(size_t actions, size_t reductions);
   bool empty() const { return actions_.empty(); }
@@ -51,28 +59,43 @@ class Repeat {
   size_t position() const { return at_; }
 
  private:
-  enum class Kind : uint8_t { kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kCopy, kReduce };
+  enum class Kind : uint8_t { kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kCopy, kReduce, kEnter, kLeave };
   struct Action {
     Kind kind = Kind::kRelease;
     MessageKind message = MessageKind::kInline;
     uint32_t op = 0;
     uint32_t size_bytes = 0;
-    uint32_t reduction = 0;
+    uint32_t index = 0;         // of its message, its reduction, or its first lender,
+    uint32_t lenders = 0;       // of so many
     Peer* peer = nullptr;
     RecvStream* from = nullptr;
     SendStream* to = nullptr;
     const std::byte** place = nullptr;
+    const std::byte* lent = nullptr;
     std::byte* into = nullptr;
     std::byte** target = nullptr;
+  };
+  struct Lender {
+    Peer* peer = nullptr;
+    const RecvStream* from = nullptr;
+
+    bool lends() const { return from == nullptr || from->in_lent_memory(); }
   };
 
   // One action; kDone: the next one's turn.
   Walk act(const Action& action, uint64_t signature) const;
-  static bool take(const Action& action, uint64_t signature);
-  static Walk send(const Action& action, uint64_t signature);
+  bool take(const Action& action, uint64_t signature) const;
+  bool is_as_noted(const Action& action, const Line& line) const;
+  Walk send(const Action& action, uint64_t signature) const;
+  bool enter(const Action& action) const;
+  bool leave(const Action& action) const;
+  bool leave(size_t first, size_t end) const;
 
   std::vector<Action> actions_;
+  std::vector<Message> messages_;
   std::vector<ReduceArgs> reductions_;
+  std::vector<Lender> lenders_;
+  size_t entered_ = 0;          // while it is noted: the first lender that is not part of an enter() yet
   Spread spread_;
   uint32_t op_ = 0;
   size_t at_ = 0;

@@ -36,6 +36,7 @@ bool knows_counts(const Algorithm& algorithm, Collective collective) {
 }
 
 constexpr uint64_t kAboutEqualPercent = 5;
+constexpr uint64_t kLeastMappedBytes = 32 * 1024;
 
 constexpr uint64_t kSmallestClassBytes = 64;
 
@@ -51,12 +52,13 @@ bool ranks_before(const Candidate& a, const Candidate& b) {
   return a.admitted && a.predicted_ns < b.predicted_ns;
 }
 
-// The fastest, or where memory can be mapped the preferred one of those that are about as fast.
-const Candidate& best_of(const std::vector<Candidate>& candidates, Collective collective, bool mapped) {
-  if (!mapped) return candidates.front();
+// The fastest, or of those that are about as fast the one that gains most where memory can be mapped: calls of so much
+// are looked at for that (Communicator::find_windows()).
+const Candidate& best_of(const std::vector<Candidate>& candidates, const Request& request, bool mapped) {
+  if (!mapped || request.size_bytes() < kLeastMappedBytes) return candidates.front();
   uint64_t fastest_ns = candidates.front().predicted_ns;
   for (const Algorithm* algorithm : kAlgorithms) {
-    if (!serves(*algorithm, collective)) continue;
+    if (!serves(*algorithm, request.collective)) continue;
     for (const Candidate& candidate : candidates) {
       bool about_equal =
           candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
@@ -182,7 +184,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   Request request = representative(asked);
   Choice choice;
   choice.candidates = predict_all(topology, request, tuning);
-  const Candidate& best = best_of(choice.candidates, request.collective, all_mapped(topology));
+  const Candidate& best = best_of(choice.candidates, request, all_mapped(topology));
   auto chosen = choice.candidates.cbegin() + (&best - choice.candidates.data());
   auto named = [&](std::string_view name) {
     return std::find_if(choice.candidates.cbegin(), choice.candidates.cend(),

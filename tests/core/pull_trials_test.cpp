@@ -8,6 +8,7 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr int kSome = 1000;
+constexpr int kBeforeTrial = 16, kOfTrial = 4, kPeriod = 128;
 
 // Makes calls of which those that pull take `pull` ns and the others `slot`; gives how many of them pulled.
 int pulled(PullTrials& trials, int64_t slot, int64_t pull, int calls = kSome) {
@@ -28,10 +29,10 @@ TEST_CASE("nearly all calls go the way that is quicker") {
   CHECK(pulled(pulls, 200, 100) > kSome - kSome / 20);
 }
 
-TEST_CASE("a trial may come after some calls that do not pull") {
-  PullTrials trials(16);
-  CHECK(pulled(trials, 200, 100, 16) == 0);
-  CHECK(pulled(trials, 200, 100, 4) == 2);
+TEST_CASE("the first trial comes after some calls that do not pull") {
+  PullTrials trials;
+  CHECK(pulled(trials, 200, 100, kBeforeTrial) == 0);
+  CHECK(pulled(trials, 200, 100, kOfTrial) == 2);
   CHECK(pulled(trials, 200, 100, 100) == 100);
 }
 
@@ -53,6 +54,49 @@ TEST_CASE("a call that waited long for another rank does not decide") {
   CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
 }
 
+TEST_CASE("where all slots of a trial are late, pulls are not preferred to what slots took before it") {
+  PullTrials trials;
+  pulled(trials, 100, 300, kBeforeTrial);
+  pulled(trials, 1'000'000, 300, kOfTrial);
+  CHECK(pulled(trials, 100, 300, kPeriod - kOfTrial) == 0);
+}
+
+TEST_CASE("pulls that are preferred stay so where those of a trial are late") {
+  PullTrials trials;
+  pulled(trials, 300, 100, kBeforeTrial + kPeriod);
+  pulled(trials, 300, 1'000'000, kOfTrial);
+  CHECK(pulled(trials, 300, 100, kPeriod - kOfTrial) == kPeriod - kOfTrial);
+}
+
+TEST_CASE("calls for which both ways are the same decide nothing") {
+  PullTrials trials;
+  pulled(trials, 200, 100, kBeforeTrial);
+  for (int i = 0; i < kOfTrial; ++i) trials.was_alike();
+  CHECK_FALSE(trials.pulls());
+  CHECK(trials.stays());  // they were counted
+  pulled(trials, 200, 100, kPeriod);
+  CHECK(trials.pulls());
+  // Where the way that is taken is not known any more, the other one is not preferred to it.
+  for (int i = kOfTrial; i < kPeriod; ++i) trials.was_alike();
+  for (int i = 0; i < kOfTrial; ++i) {
+    trials.pulls() ? trials.was_alike() : trials.took(nanoseconds(50), 1);
+  }
+  CHECK(trials.pulls());
+  // As a program does that makes five calls on shared memory after five on private memory.
+  int private_pulls = 0;
+  PullTrials mixed;
+  for (int i = 0; i < kSome; ++i) {
+    if (i / 5 % 2 == 1) {
+      mixed.was_alike();
+      continue;
+    }
+    bool pulls = mixed.pulls();
+    private_pulls += pulls ? 1 : 0;
+    mixed.took(nanoseconds(pulls ? 300 : 100), 1);
+  }
+  CHECK(private_pulls < kSome / 20);
+}
+
 TEST_CASE("ranks go the same way in a trial, whatever they prefer") {
   PullTrials one, other;
   int apart = 0;
@@ -65,7 +109,7 @@ TEST_CASE("ranks go the same way in a trial, whatever they prefer") {
   // They differ outside of trials alone.
   CHECK(apart > kSome - kSome / 20);
   PullTrials a, b;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) {
     CHECK(a.pulls() == b.pulls());
     a.took(nanoseconds(i), 1);
     b.took(nanoseconds(100 - i), 1);

@@ -2,6 +2,7 @@
 // must not be missed.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -119,10 +120,14 @@ struct Repeated {
     }
   }
 
-  // Undisturbed, for longer than a ring of lines is, while each rank in turn is late.
+  // Undisturbed, for longer than a ring of lines is, while each rank in turn is late; and for as long in memory that is
+  // registered, first that of one rank and then that of all.
   void run_in_a_row(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
                     const std::function<double(int, size_t)>& want) {
-    for (int round = 0; round < 150 && wrong.empty(); ++round) {
+    for (int round = 0; round < 300 && wrong.empty(); ++round) {
+      if (round == 150) toggle_registration(nranks - 1);
+      for (int who = 0; round == 200 && who < nranks - 1; ++who) toggle_registration(who);
+      for (int who = 0; round == 299 && who < nranks; ++who) toggle_registration(who);
       if (round % 40 == rank) std::this_thread::sleep_for(std::chrono::microseconds(300));
       fill(round);
       ok(call());
@@ -197,6 +202,40 @@ TEST_CASE("calls that are made again see what has changed in between, with sever
       INFO(algorithm << ", " << count << " elements");
       check_all(4, count, {{"transport", "shm"}, {"algorithm", algorithm}, {"channels", "2"}});
       check_all(3, count, {{"transport", "tcp"}, {"algorithm", algorithm}, {"slice_bytes", "4096"}});
+    }
+  }
+}
+
+// The others make the same call as before, and find what they read and store elsewhere.
+TEST_CASE("calls that are made again see that a peer's buffers have moved within its memory") {
+  constexpr size_t kCount = 10'000, kAway = 2'048;  // as much is looked for in every call
+  for (const char* algorithm : {"direct_one_shot", "direct_two_shot"}) {
+    for (bool is_input : {true, false}) {
+      INFO(algorithm << ", moved is the " << (is_input ? "input" : "output"));
+      auto wrong = with_ranks(3, {{"transport", "shm"}, {"algorithm", algorithm}}, [&](tutti_comm_t* comm, int rank) {
+        constexpr size_t kBytes = (kCount + kAway) * sizeof(float);
+        void *in = nullptr, *out = nullptr;
+        std::string wrong;
+        bool is_there = tutti_mem_alloc(&in, kBytes) == TUTTI_SUCCESS && tutti_mem_alloc(&out, kBytes) == TUTTI_SUCCESS;
+        if (!is_there) return std::string("no memory");
+        for (int round = 0; round < 60 && wrong.empty(); ++round) {
+          size_t moved = rank == 1 && round / 10 % 2 == 1 ? kAway : 0;
+          float* input = static_cast<float*>(in) + (is_input ? moved : 0);
+          float* output = static_cast<float*>(out) + (is_input ? 0 : moved);
+          for (size_t i = 0; i < kCount; ++i) input[i] = element(rank, round, i);
+          std::fill_n(output, kCount, -1.0F);
+          tutti_status_t called = tutti_all_reduce(input, output, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+          if (called != TUTTI_SUCCESS) wrong = tutti_last_error(comm);
+          for (size_t i = 0; i < kCount && wrong.empty(); ++i) {
+            float sum = element(0, round, i) + element(1, round, i) + element(2, round, i);
+            if (output[i] != sum) wrong = fmt::format("round {}: element {} is {}, not {}", round, i, output[i], sum);
+          }
+        }
+        tutti_mem_free(in);
+        tutti_mem_free(out);
+        return wrong;
+      });
+      for (const std::string& sentence : wrong) CHECK(sentence == "");
     }
   }
 }

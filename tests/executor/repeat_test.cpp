@@ -22,7 +22,6 @@ Case draw_repeatable(Chance& chance, const Algorithm& algorithm, int nranks) {
   Case which = draw_case(chance, algorithm, nranks, false);
   which.count = static_cast<uint64_t>(chance.one_of({0, 1, 10, 11, 250}));  // a line holds 10 elements
   which.channels = 1;
-  which.memory = Memory::kOrdinary;
   return which;
 }
 
@@ -55,12 +54,12 @@ class Repeated {
     });
   }
 
-  // One that the rank makes anew, with memory that the others reach.
-  Status call_sharing(int rank, int number) {
-    Case sharing = which_;
-    sharing.memory = Memory::kShared;
+  // One that the rank makes anew, with memory that the others reach if they did not, or the reverse.
+  Status call_otherwise(int rank, int number) {
+    Case other = which_;
+    other.memory = which_.shares(rank) ? Memory::kOrdinary : Memory::kShared;
     again_[rank] = false;
-    return run_call(ranks_[rank], plan_, programs_[rank], *buffers_[rank], sharing, number);
+    return run_call(ranks_[rank], plan_, programs_[rank], *buffers_[rank], other, number);
   }
 
   Status call(int rank, int number) {
@@ -116,8 +115,9 @@ TEST_CASE("a call made again gives each rank its result, also over links that ho
   CHECK((repeated > 0) == (over != "tcp" && !with_holds));
 }
 
-TEST_CASE("lines, slots, bare signals and steps that lag are repeated") {
+TEST_CASE("lines, slots, references, direct stores, bare signals and steps that lag are repeated") {
   constexpr int kCalls = 5, kRanks = 3;
+  const Memory memory = GENERATE(Memory::kOrdinary, Memory::kShared, Memory::kMixed);
   auto [collective, algorithm, count] = GENERATE(table<Collective, const char*, uint64_t>(
       {{TUTTI_ALL_REDUCE, "direct_one_shot", 1}, {TUTTI_ALL_REDUCE, "direct_one_shot", 20},
        {TUTTI_ALL_REDUCE, "direct_two_shot", 90}, {TUTTI_REDUCE_SCATTER, "direct", 20}, {TUTTI_BARRIER, "direct", 0}}));
@@ -125,7 +125,8 @@ TEST_CASE("lines, slots, bare signals and steps that lag are repeated") {
   const Case which{.algorithm = find_algorithm(collective, algorithm),
                    .collective = collective,
                    .nranks = kRanks,
-                   .count = count};
+                   .count = count,
+                   .memory = memory};
   INFO(which.text() << " over " << over);
   Repeated calls(which, fabric(over).make);
   auto statuses = calls.each([&](int rank) -> Status {
@@ -148,8 +149,8 @@ TEST_CASE("a call made again is right when the messages of some ranks are of ano
       Repeated calls(which, fabric(over).make);
       auto statuses = calls.each([&](int rank) -> Status {
         for (int number = 0; number < kCalls; ++number) {
-          bool shares = rank % 2 == 0 && number % 4 == 3;
-          TUTTI_TRY(shares ? calls.call_sharing(rank, number) : calls.call(rank, number));
+          bool is_other = rank % 2 == 0 && number % 4 == 3;
+          TUTTI_TRY(is_other ? calls.call_otherwise(rank, number) : calls.call(rank, number));
         }
         return {};
       });

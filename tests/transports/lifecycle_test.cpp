@@ -1,5 +1,6 @@
 // What every transport must do about meeting, sharing, sleeping and leaving. Runs on all of them.
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "transports/checks.h"
@@ -223,6 +224,31 @@ TEMPLATE_LIST_TEST_CASE("a signal that may wait comes while its sender polls, an
   check_ok(signal(link, job.slice(0, 1, 64), Line{{1}}));
   check_ok(await_until(line_is(64, 1), {&job.link(1, 0)}));
   CHECK(line_is(0, 2)());
+}
+
+TEMPLATE_LIST_TEST_CASE("what goes in batches arrives", "", Implementations) {
+  constexpr uint64_t kPuts = 40, kSize = 700, kData = 4096;
+  Job job(TestType::make(), 2, kData + kPuts * kSize);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  auto source = pattern(kPuts * kSize, 3);
+  uint64_t completed = 0;
+  for (uint64_t sent = 0; sent < kPuts;) {
+    link.begin_batch();
+    for (auto taken = PutResult::kDone; sent < kPuts && taken == PutResult::kDone;) {
+      auto put = link.put(job.slice(0, 1, kData + sent * kSize), std::span(source).subspan(sent * kSize, kSize),
+                          job.slice(0, 1, 0), Line{{sent + 1}});
+      REQUIRE(put.ok());
+      taken = *put;
+      if (taken == PutResult::kDone) ++sent;
+    }
+    link.end_batch();
+    check_ok(link.poll(&completed));
+    check_ok(job.link(1, 0).poll(&completed));
+  }
+  auto all_are_there = [&] { return counter_of(job.window(1).line(0)) == kPuts; };
+  check_ok(await_until(all_are_there, {&link, &job.link(1, 0)}));
+  CHECK(std::memcmp(job.window(1).at(kData), source.data(), source.size()) == 0);
 }
 
 TEMPLATE_LIST_TEST_CASE("abort wakes the sleeper, and the peer's, and both know", "", Implementations) {

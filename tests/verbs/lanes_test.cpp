@@ -184,6 +184,52 @@ TEST_CASE("what a device does not take any more arrives over the other one, once
   check_used_well(fake);
 }
 
+TEST_CASE("of a batch, too, what a device does not take or send arrives over the other one, once and in order") {
+  constexpr uint64_t kBatch = 6, kMessages = 5 * kBatch;
+  constexpr size_t kSizes[] = {0, 100, 20'000};
+  Fake fake;
+  Job job(verbs_with({}), 2, kWindow);
+  check_ok(job.status());
+  uint64_t bad = GENERATE(range<uint64_t>(1, 30));
+  bool is_refused = GENERATE(true, false);
+  int lag = GENERATE(0, 2);
+  FakeFaults faults = {.lag = lag};
+  if (is_refused) faults.refused_request = bad;
+  else faults.failing_request = bad, faults.failing_status = 12;
+  fake.verbs->set_faults(faults);
+  INFO(bad << (is_refused ? " is refused" : " fails") << ", lag " << lag);
+  Link& link = job.link(0, 1);
+  uint64_t sent = 0, received = 0, completed = 0;
+  auto place_of = [](uint64_t turn) { return kData + turn * 20'000; };
+  auto is_next_there = [&] { return counter_of(job.window(1).line((received + 1) % kLines * 64)) == received + 1; };
+  auto all_are_there = [&] {
+    while (received < sent && is_next_there()) ++received;
+    return received == sent;
+  };
+  while (sent < kMessages) {
+    link.begin_batch();
+    for (auto result = PutResult::kDone; result == PutResult::kDone;) {
+      std::span<std::byte> source(job.window(0).at(place_of(sent + 1)), kSizes[sent % std::size(kSizes)]);
+      auto content = pattern(source.size(), sent);
+      std::copy(content.begin(), content.end(), source.begin());
+      auto put = link.put(job.slice(0, 1, place_of(sent + 1)), source, job.slice(0, 1, (sent + 1) % kLines * 64),
+                          Line{{sent + 1}});
+      REQUIRE(put.ok());
+      result = *put;
+      if (result == PutResult::kDone && ++sent % kBatch == 0) break;
+    }
+    link.end_batch();
+    check_ok(link.poll(&completed));
+    if (sent % (2 * kBatch) == 0) check_ok(await_until(all_are_there, {&link, &job.link(1, 0)}));
+  }
+  check_ok(await_until(all_are_there, {&link, &job.link(1, 0)}));
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    auto content = pattern(kSizes[i % std::size(kSizes)], i);
+    CHECK(std::ranges::equal(content, std::span(job.window(1).at(place_of(i + 1)), content.size())));
+  }
+  check_used_well(fake);
+}
+
 TEST_CASE("a device that is gone, and does not even say so, is left for the other one") {
   Fake fake;
   std::string gone = GENERATE("fake0", "fake1");

@@ -161,6 +161,39 @@ TEST_CASE("what a message costs the device is what docs/verbs.md says") {
   check_used_well(fake);
 }
 
+TEST_CASE("a batch takes one doorbell, and where something is copied, one for what came before") {
+  Fake fake;
+  Job job(verbs_over_one_lane(), 2, kWindow);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  uint64_t turn = 0;
+  auto send = [&](size_t size_bytes) {
+    auto source = pattern(size_bytes, ++turn);
+    auto result = link.put(job.slice(0, 1, kData + turn * 1024), source, job.slice(0, 1, turn % 32 * 64), Line{{turn}});
+    REQUIRE(result.ok());
+    CHECK(*result == PutResult::kDone);
+  };
+  FakeCounts before = fake.counts();
+  link.begin_batch();
+  for (size_t size : {0, 8, 100, 152}) send(size);
+  CHECK(fake.counts().requests == before.requests);
+  send(1000);  // in a block
+  CHECK(fake.counts().doorbells == before.doorbells + 1);
+  CHECK(fake.counts().requests == before.requests + 4);
+  for (size_t size : {0, 8}) send(size);
+  link.end_batch();
+  CHECK(fake.counts().doorbells == before.doorbells + 2);
+  CHECK(fake.counts().requests == before.requests + 8);
+  send(8);
+  CHECK(fake.counts().doorbells == before.doorbells + 3);
+  for (uint64_t i = 1; i <= turn; ++i) {
+    auto is_there = [&] { return counter_of(job.window(1).line(i % 32 * 64)) == i; };
+    check_ok(await_until(is_there, {&link, &job.link(1, 0)}));
+  }
+  CHECK(arrived(job, 1, kData + 5 * 1024, pattern(1000, 5)));
+  check_used_well(fake);
+}
+
 TEST_CASE("exported memory is sent from where it is, and is the caller's again when it has left") {
   Fake fake;
   Job job(verbs_over_one_lane(), 2, kWindow);

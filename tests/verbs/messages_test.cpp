@@ -90,6 +90,25 @@ TEST_CASE("a message into other memory arrives in pieces that are copied") {
   }
 }
 
+TEST_CASE("messages that wait together, for the link to connect, leave with few doorbells") {
+  constexpr int kMessages = 48;
+  Fake fake;
+  check_all(with_ranks(2, over_fake(), [&](tutti_comm_t* comm, int rank) {
+    std::vector<std::vector<float>> data(kMessages, std::vector<float>(8));
+    std::vector<tutti_request_t*> requests;
+    for (int i = 0; i < kMessages; ++i) {
+      if (rank == 0) fill(data[i], 0, 1, i);
+      requests.push_back(start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, data[i], 1 - rank, i));
+    }
+    std::string wrong = wait_all(comm, requests);
+    for (int i = 0; rank == 1 && i < kMessages; ++i) wrong += compare(data[i], 0, 1, i);
+    return wrong;
+  }));
+  CHECK(fake.counts().requests > kMessages);
+  CHECK(fake.counts().doorbells + kMessages / 2 < fake.counts().requests);
+  check_used_well(fake);
+}
+
 // Without that the peer's puts would be refused, which ends the job.
 TEST_CASE("memory that a message is on its way to stays registered, however many receives there are") {
   constexpr int kMessages = 12;

@@ -72,6 +72,8 @@ class FaultLink final : public Link {
   Result<PutResult> signal_soon(RemoteSlice at, const Line& line) override {
     return give({.kind = Order::Kind::kSignalSoon, .to = {}, .from = {}, .signal = at, .line = line});
   }
+  void begin_batch() override { inner_->begin_batch(); }
+  void end_batch() override { inner_->end_batch(); }
 
   Status pull(std::span<std::byte> to, uint64_t from) override { return inner_->pull(to, from); }
 

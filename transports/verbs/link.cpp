@@ -140,6 +140,14 @@ Result<PutResult> VerbsLink::signal(RemoteSlice signal, const Line& line) {
   return sent;
 }
 
+void VerbsLink::begin_batch() {
+  for (VerbsLane* lane : lanes_) lane->sender().begin_batch();
+}
+
+void VerbsLink::end_batch() {
+  for (VerbsLane* lane : lanes_) lane->sender().end_batch();
+}
+
 Result<PutResult> VerbsLink::taken(Result<PutResult> result) {
   if (!result.ok()) return state_.fail(result.status().code(), result.status().message());
   return result;

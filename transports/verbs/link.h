@@ -52,6 +52,8 @@ class VerbsLink final : public Link {
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
+  void begin_batch() override;
+  void end_batch() override;
   std::byte* stage(size_t size_bytes) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;

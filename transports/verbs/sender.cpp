@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -56,8 +57,9 @@ PutResult VerbsSender::put(const RemoteRange& to, const Payload& payload, Messag
 // One doorbell for both.
 void VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key,
                            const MessageHead& head, const Line& line, uint64_t number) {
-  Request write, message;
+  Request& write = next_request();
   fill_write(write, to, from, key);
+  Request& message = next_request();
   fill_message(message, head, &line, {});
   ask_for(message);
   Posted& posted = posted_ones_[posted_ % kSends];
@@ -68,7 +70,19 @@ void VerbsSender::post_put(const RemoteRange& to, std::span<const std::byte> fro
 }
 
 void VerbsSender::post(ibv_send_wr& first) {
-  if (refused_.ok()) refused_ = queue_.post(first);
+  (first_kept_ == nullptr ? first_kept_ : last_kept_->next) = &first;
+  for (last_kept_ = &first; last_kept_->next != nullptr;) last_kept_ = last_kept_->next;
+  if (!in_batch_) ring();
+}
+
+void VerbsSender::ring() {
+  ibv_send_wr* first = std::exchange(first_kept_, nullptr);
+  if (first != nullptr && refused_.ok()) refused_ = queue_.post(*first);
+}
+
+void VerbsSender::end_batch() {
+  in_batch_ = false;
+  ring();
 }
 
 void VerbsSender::keep(Leaving leaving) {
@@ -110,8 +124,10 @@ PutResult VerbsSender::signal(const MessageHead& head, const Line& line, std::sp
 }
 
 Status VerbsSender::probe(std::span<const std::byte> pattern) {
-  Request write, message;
-  fill_write(write, peer_probe_, to_block(pattern, nullptr), memory_.key());
+  auto copied = to_block(pattern, nullptr);
+  Request& write = next_request();
+  fill_write(write, peer_probe_, copied, memory_.key());
+  Request& message = next_request();
   fill_message(message, {.kind = MessageHead::Kind::kProbe}, nullptr, {});
   ask_for(message);
   write.work.next = &message.work;
@@ -147,7 +163,7 @@ void VerbsSender::push() {
       put_.active = false;
       return;
     }
-    Request write;
+    Request& write = next_request();
     fill_write(write, put_.to, copied, memory_.key());
     if (blocks_used_ % kBlocksAtOnce == 0) ask_for(write);
     post(write.work);
@@ -157,6 +173,7 @@ void VerbsSender::push() {
 }
 
 std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from, const DeviceMemory* device) {
+  ring();  // what came before leaves meanwhile
   std::byte* block = memory_.block(blocks_used_);
   if (device == nullptr) std::memcpy(block, from.data(), from.size());
   else if (unreadable_.ok()) unreadable_ = device->read({block, from.size()}, from.data());
@@ -165,11 +182,18 @@ std::span<const std::byte> VerbsSender::to_block(std::span<const std::byte> from
   return {block, from.size()};
 }
 
+// There is room: what was at its place has completed.
+VerbsSender::Request& VerbsSender::next_request() {
+  Request& next = requests_[++posted_ % kSends];
+  next = {};
+  next.work.wr_id = posted_;
+  return next;
+}
+
 void VerbsSender::fill_write(Request& request, const RemoteRange& to, std::span<const std::byte> from, uint32_t key) {
   request.memory = {.addr = reinterpret_cast<uint64_t>(from.data()),
                     .length = static_cast<uint32_t>(from.size()),
                     .lkey = key};
-  request.work.wr_id = ++posted_;
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_RDMA_WRITE;
@@ -185,7 +209,7 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   told_ = reposted_;
   head.reposted = static_cast<uint32_t>(told_);
   ++messages_;
-  std::byte* slot = memory_.send_slot(++posted_);
+  std::byte* slot = memory_.send_slot(posted_);
   std::byte* end = slot;
   auto append = [&](const void* data, size_t size) {
     if (size > 0) std::memcpy(end, data, size);
@@ -196,7 +220,6 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   append(payload.data(), payload.size());
   auto size = static_cast<uint32_t>(end - slot);
   request.memory = {.addr = reinterpret_cast<uint64_t>(slot), .length = size, .lkey = memory_.key()};
-  request.work.wr_id = posted_;
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_SEND;
@@ -212,15 +235,14 @@ void VerbsSender::ask_for(Request& request) {
 }
 
 void VerbsSender::post_message(const MessageHead& head, const Line* line, std::span<const std::byte> payload) {
-  Request message;
+  Request& message = next_request();
   fill_message(message, head, line, payload);
   post(message.work);
 }
 
 void VerbsSender::ask_for_all() {
   if (all_completed() || unsignalled_ == 0 || !has_room(1)) return;
-  Request nothing;
-  nothing.work.wr_id = ++posted_;
+  Request& nothing = next_request();
   posted_ones_[posted_ % kSends] = {};
   nothing.work.opcode = IBV_WR_RDMA_WRITE;
   nothing.work.send_flags = IBV_SEND_SIGNALED;
@@ -250,6 +272,7 @@ Result<std::vector<Owed>> VerbsSender::take_owed(uint64_t received) {
   }
   if (put_.active) owed.push_back({.head = put_.head, .line = put_.line, .payload = put_.from, .put = put_.number});
   put_.active = false;
+  first_kept_ = nullptr;
   on_completed(posted_);
   return owed;
 }

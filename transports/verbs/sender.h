@@ -56,6 +56,10 @@ class VerbsSender {
   // Writes `pattern` to the peer's probe, then says so.
   Status probe(std::span<const std::byte> pattern);
 
+  // What is posted between these two takes one doorbell, where nothing is copied that the device would wait for.
+  void begin_batch() { in_batch_ = true; }
+  void end_batch();
+
   // Goes on with a payload that was taken, and returns credits that are due.
   void advance();
   // Link::stage().
@@ -120,7 +124,12 @@ class VerbsSender {
   // The payload, where its device reads it by `key`, and the message behind it, which tells when it has left.
   void post_put(const RemoteRange& to, std::span<const std::byte> from, uint32_t key, const MessageHead& head,
                 const Line& line, uint64_t number);
+  // The next request, numbered.
+  Request& next_request();
+  // It, with those that are linked behind it.
   void post(ibv_send_wr& first);
+  // All that were kept for one doorbell.
+  void ring();
   void keep(Leaving leaving);
   // All of the payload through the blocks, as far as there are any.
   void push();
@@ -144,6 +153,10 @@ class VerbsSender {
   uint64_t posted_ = 0;          // requests, numbered from 1
   uint64_t completed_ = 0;
   std::array<Posted, kSends> posted_ones_;   // those that have not completed, by number
+  std::array<Request, kSends> requests_;     // by number, too: what is kept for a doorbell is here
+  bool in_batch_ = false;
+  ibv_send_wr* first_kept_ = nullptr;        // since the last doorbell
+  ibv_send_wr* last_kept_ = nullptr;
   uint64_t queued_bytes_ = 0;    // of them
   uint64_t messages_ = 0;        // of the requests
   uint64_t peer_reposted_ = 0;
