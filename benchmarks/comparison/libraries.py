@@ -117,7 +117,7 @@ def limits(build):
 
 def copy():
     return Library("copy", "memory copies of as many bytes on as many ranks at once",
-                   lambda ranks, _: [sys.executable, os.path.join(PEERS, "copy.py"), str(ranks)], role="copy")
+                   lambda ranks, _: [sys.executable, os.path.join(PEERS, "memory_copy.py"), str(ranks)], role="copy")
 
 
 def peers(build, table, python):
