@@ -1,6 +1,7 @@
 """Which libraries there are on this machine, and how each is started."""
 
 import dataclasses
+import functools
 import os
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import sys
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
 PROGRAM = os.path.basename(sys.argv[0])
 CORES = len(os.sched_getaffinity(0))
+WORKERS = (1, 2)  # threads of each rank, of the table "workers"
 
 
 @dataclasses.dataclass
@@ -89,16 +91,23 @@ def mpich(build):
     return Library("mpich", "MPICH", lambda ranks, _: ["mpiexec.mpich", "-n", str(ranks), build.driver("mpich")])
 
 
-def torch_gloo(build, python):
-    """The library, or None where `python` has no torch."""
+@functools.cache
+def torch_version(python):
+    """None where it has no torch."""
     try:
         done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
                               check=False)
     except OSError:
         return None
-    if done.returncode != 0:
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def torch_gloo(build, python):
+    """The library, or None where `python` has no torch."""
+    version = torch_version(python)
+    if version is None:
         return None
-    return Library("torch-gloo", f"Gloo inside torch {done.stdout.strip()}, in place, over TCP",
+    return Library("torch-gloo", f"Gloo inside torch {version}, in place, over TCP",
                    build.under_tutti_run(python, os.path.join(PEERS, "torch_gloo.py")))
 
 
@@ -110,6 +119,15 @@ def own(build, table):
             tutti(build, "tutti-reg", "tutti on malloc memory that is registered", "registered", limit="limit-mem")]
 
 
+def workers(build):
+    """tutti with so many threads of each rank for large calls, on memory of two kinds."""
+    return [tutti(build, f"{name}-{count}", f"tutti {memory_text}, TUTTI_WORKERS={count}", memory,
+                  TUTTI_WORKERS=str(count))
+            for name, memory, memory_text in (("malloc", "malloc", "on malloc memory"),
+                                              ("mem", "tutti", "on memory from tutti_mem_alloc()"))
+            for count in WORKERS]
+
+
 def limits(build):
     return [limit(build, "limit", "what a bare program reaches on malloc memory, without a library", "private"),
             limit(build, "limit-mem", "what a bare program reaches on memory that all ranks have mapped", "mapped")]
@@ -117,7 +135,7 @@ def limits(build):
 
 def copy():
     return Library("copy", "memory copies of as many bytes on as many ranks at once",
-                   lambda ranks, _: [sys.executable, os.path.join(PEERS, "copy.py"), str(ranks)], role="copy")
+                   lambda ranks, _: [sys.executable, os.path.join(PEERS, "memory_copy.py"), str(ranks)], role="copy")
 
 
 def peers(build, table, python):
@@ -161,6 +179,8 @@ def peers(build, table, python):
 
 def contest(build, table, collective, arguments):
     """The libraries of one table, tutti's own first, and sentences about those that are missing."""
+    if table == "workers":
+        return workers(build), []
     others, missing = peers(build, table, arguments.torch_python)
     libraries = own(build, table) + others
     if table == "shm" and collective == "all_reduce":

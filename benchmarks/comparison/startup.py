@@ -31,10 +31,20 @@ def measured(library, ranks):
     return {"seconds": seconds, "peak_mib": float(peak_kib) / 1024, "share_mib": float(share_kib) / 1024}
 
 
+def contest(build, arguments):
+    """tutti's own, the others, and sentences about libraries that are missing."""
+    return lib.own(build, "shm"), *lib.peers(build, "startup", arguments.torch_python)
+
+
+def duration_s(build, arguments):
+    """Roughly how long measure() takes."""
+    own, peers, _ = contest(build, arguments)
+    return arguments.rounds * (len(own + peers) * 0.3 + 0.4)
+
+
 def measure(build, arguments):
     """Rows, and sentences about libraries that are missing."""
-    own = lib.own(build, "shm")
-    peers, missing = lib.peers(build, "startup", arguments.torch_python)
+    own, peers, missing = contest(build, arguments)
     rows = []
     for ranks, libraries in ((RANKS, own + peers), (MANY_RANKS, own[:1])):
         results = rounds.run_rounds(libraries, arguments.rounds, f"start-up, {ranks} ranks",

@@ -8,7 +8,8 @@ from comparison import libraries as lib
 from comparison import rounds
 
 BLOCKS = {"reduce_scatter", "all_gather", "all_to_all"}  # a size is one block for each rank
-WHERE = {"shm": "shared memory", "tcp": "TCP on the loopback interface"}
+WHERE = {"shm": "shared memory", "tcp": "TCP on the loopback interface",
+         "workers": "shared memory with 1 and 2 worker threads of each rank"}
 
 
 @dataclasses.dataclass
@@ -51,11 +52,26 @@ class Table:
         return sum(ratio is not None and ratio < 1 for ratio in ratios)
 
 
+def sizes_of(collective, ranks, arguments):
+    return [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
+
+
+def duration_s(build, name, collective, ranks, arguments):
+    """Roughly how long measure() takes: starting, checking one call, choosing how many are timed, warming up and
+    timing."""
+    start_s, calls_in_all, most_calls = 0.2, 1.4, 5000
+    s_per_byte = 3e-9 * max(1, ranks / lib.CORES)
+    run_s = start_s
+    for size in sizes_of(collective, ranks, arguments):
+        run_s += calls_in_all * min(arguments.seconds, most_calls * (3e-6 + size * 1e-9)) + size * s_per_byte
+    return len(lib.contest(build, name, collective, arguments)[0]) * arguments.rounds * run_s
+
+
 def measure(build, name, collective, ranks, arguments):
     """Runs all libraries of one table."""
     libraries, missing = lib.contest(build, name, collective, arguments)
-    sizes = [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
-    probes = lib.CORES > 1 and (name == "shm" or arguments.line_ns)
+    sizes = sizes_of(collective, ranks, arguments)
+    probes = lib.CORES > 1 and (name != "tcp" or arguments.line_ns)
     cache_lines = {}
 
     def times_of(library):
@@ -117,10 +133,17 @@ def print_about(heading, libraries, results, missing):
         print(f"  left out: {sentence}")
 
 
-def print_table(table):
+def print_heading(table):
     print_about(f"{table.collective}, {table.ranks} ranks on {lib.CORES} cores, {WHERE[table.table]}: microseconds, "
                 f"{median_text(table.rounds)}",
                 table.libraries, table.results, table.missing)
+
+
+def print_table(table):
+    print_heading(table)
+    if table.table == "workers":
+        print_workers(table)
+        return
     own = table.with_role("own")
     limited = [library for library in own if library.limit in table.results]
     heads = [f"{library.name:>16}" for library in table.libraries] + [f"{'best peer':>12}"]
@@ -136,6 +159,18 @@ def print_table(table):
     print_cache_lines(table)
     for library in own if table.with_role("peer") else []:
         print(f"{library.name} is faster than every peer at {table.wins(library)} of {len(table.sizes)} sizes")
+
+
+def print_workers(table):
+    """Each kind of memory with one worker, with two, and the ratio of the second to the first."""
+    pairs = list(zip(table.libraries[::2], table.libraries[1::2]))
+    print(f"\n{'size':>8} " + " ".join(f"{one.name:>16} {two.name:>16} {two.name + '/1':>14}" for one, two in pairs))
+    for size in table.sizes:
+        cells = [f"{cell(table.results[one.name], size)} {cell(table.results[two.name], size)} "
+                 f"{ratio_text(table.ratio(two, size, table.results[one.name].median(size)), False)}"
+                 for one, two in pairs]
+        print(f"{size_text(size):>8} {' '.join(cells)}".rstrip())
+    print_cache_lines(table)
 
 
 def print_cache_lines(table):

@@ -1,6 +1,7 @@
 """Gloo inside torch.distributed: the loop of loop.c. Arguments: rank, size, folder, collective, seconds, sizes.
 
-torch reduces in place only; the time includes what Python adds to a call, as it does for every user of torch.
+The warm-up, the inputs and the number of calls are loop.c's too. torch reduces in place only; the time includes what
+Python adds to a call, as it does for every user of torch.
 """
 
 import sys
@@ -9,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
-WARM_UP_CALLS, FEWEST_CALLS, MOST_CALLS, PAGE_ELEMENTS = 5, 3, 5000, 1024
+WARM_UP_CALLS, WARM_UP_SHARE, FEWEST_CALLS, MOST_CALLS, PAGE_ELEMENTS = 5, 8, 3, 5000, 1024
 NO_SUCH_COLLECTIVE = 69
 
 
@@ -92,7 +93,8 @@ def count_wrong(collective, count, rank, size):
 def measure(collective, size_bytes, seconds, rank, size):
     count = size_bytes // 4 // (size if collective in MANY_BLOCKS else 1)
     wrong = count_wrong(collective, count, rank, size)
-    call, result = COLLECTIVES[collective](torch.zeros, count, size)  # zero: sums of sums would overflow
+    # In place sums become sums of sums, and infinite in the end: they take no longer.
+    call, result = COLLECTIVES[collective](lambda elements: values(0, elements, rank), count, size)
     estimate = 0.0
     start = time.perf_counter()
     for _ in range(WARM_UP_CALLS):
@@ -103,6 +105,9 @@ def measure(collective, size_bytes, seconds, rank, size):
         if mean_over_ranks(time.perf_counter() - start) > seconds:
             break
     calls = int(min(max(seconds / mean_over_ranks(estimate), FEWEST_CALLS), MOST_CALLS))
+    for _ in range(calls // WARM_UP_SHARE):
+        call()
+        look_at(result)
     mean_over_ranks(0.0)
     start = time.perf_counter()
     for _ in range(calls):

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,6 @@ for size; do echo $size 10 $((size {per_byte})).5 {wrong}; done
 exit {status}
 """
 GLOO_ARGUMENTS = "shift 3  # rank, size, folder"
-
 
 class Compare(unittest.TestCase):
     def setUp(self):
@@ -95,6 +95,7 @@ class Compare(unittest.TestCase):
         os.chmod(cache_line, 0o755)
         done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"(?m)^This takes roughly [0-9]+ s, longer where it waits for near cores\.$")
         self.assertEqual(set(map(str, figures["tables"][0]["cache_line_ns"].values())), {"[[30.0, 30.0]]"})
         with open(cache_line + ".count", encoding="ascii") as file:
             probes = len(file.readlines())
@@ -189,6 +190,40 @@ class Compare(unittest.TestCase):
             memory = [row["peak_mib"]["median"], row["share_mib"]["median"]]
             self.assertEqual(memory, [2, -1] if row["ranks"] == 2 else [None, None])
         self.assertRegex(done.stdout, r"(?m)^gloo +2 +[0-9.]+ +[±>0-9]+% +2\.0 +±0% +-1\.0 +±0%$")
+
+    def test_says_first_how_long_it_takes(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        self.limit("/ 2")
+        seconds = {}
+        for rounds in (2, 4):
+            for tables in ("shm", "shm,startup"):
+                done, _ = self.compare("--rounds", str(rounds), "--seconds", "0.5", "--tables", tables,
+                                       "--sizes", "1M,64M")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                found = re.search(r"(?m)^This takes roughly ([0-9]+) s\.$", done.stdout)
+                self.assertLess(found.start(), done.stdout.index("all_reduce, 2 ranks on"))
+                seconds[rounds, tables] = int(found[1])
+        # 6 libraries; of each size 1.4 times the seconds
+        self.assertAlmostEqual(seconds[2, "shm"], 2 * 6 * (0.2 + 2 * 1.4 * 0.5), delta=6)
+        self.assertAlmostEqual(seconds[4, "shm"], 2 * seconds[2, "shm"], delta=2)
+        self.assertGreater(seconds[4, "shm,startup"], seconds[4, "shm"])
+
+    def test_shows_what_a_second_worker_gains(self):
+        """The driver takes half the time where it has two, on either kind of memory."""
+        self.driver("tutti", "* 4 / (${TUTTI_WORKERS:-1} + $own)", before="own=0; test $1 = malloc || own=1; shift")
+        self.gloo("+ 100")
+        done, figures = self.compare("--tables", "workers", "--collective", "all_reduce,broadcast", "--rounds", "2")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("shared memory with 1 and 2 worker threads of each rank", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^ +1 KiB +4096\.50 +±0% +2048\.50 +±0% +0\.50"
+                         r" +2048\.50 +±0% +1365\.50 +±0% +0\.67$")
+        self.assertNotIn("gloo", done.stdout)
+        for table, collective in zip(figures["tables"], ("all_reduce", "broadcast")):
+            self.assertEqual((table["table"], table["collective"]), ("workers", collective))
+            self.assertEqual([library["name"] for library in table["libraries"]],
+                             ["malloc-1", "malloc-2", "mem-1", "mem-2"])
+            self.assertEqual(table["libraries"][1]["rounds"]["1024"], [2048.5] * 2)
 
     def test_tutti_and_the_limit_give_right_results(self):
         self.real("tutti")
@@ -322,7 +357,7 @@ class Compare(unittest.TestCase):
                 self.assertIn("<svg", file.read())
 
     def test_refuses_wrong_usage_in_one_sentence(self):
-        for arguments, sentence in ((["--tables", "x"], "--tables: 'x' is none of shm, tcp, startup"),
+        for arguments, sentence in ((["--tables", "x"], "--tables: 'x' is none of shm, tcp, workers"),
                                     (["--collective", "all_reduce,scan"], "--collective: 'scan' is none of all_reduce"),
                                     (["--sizes", "8,x"], "--sizes: 'x' is no number"),
                                     (["--sizes", "6"], "--sizes: 6 bytes are no floats"),
@@ -333,7 +368,7 @@ class Compare(unittest.TestCase):
                                     (["--collective", "send_recv", "--ranks", "4"], "send_recv is between 2 ranks"),
                                     (["--collective", "all_gather", "--ranks", "2,512"], "at least 2048 bytes"),
                                     (["--plot", "a.svg", "--tables", "startup"], "--plot is about times over sizes"),
-                                    (["--baseline", "a", "--tables", "startup"], "--baseline is about times over"),
+                                    (["--baseline", "a", "--tables", "workers"], "--baseline is about ratios to"),
                                     (["--plot", "times.pdf"], "--plot times.pdf: the file's name ends in .svg or .png"),
                                     (["--json", "no/such/folder"], "--json: no/such/folder cannot be written"),
                                     (["--no-such"], "unrecognized arguments: --no-such")):
@@ -341,7 +376,6 @@ class Compare(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
             self.assertIn(sentence, done.stderr)
         self.assertIn("has no drivers", self.compare()[0].stderr)
-
 
 if __name__ == "__main__":
     harness.main()
