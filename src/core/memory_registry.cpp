@@ -26,7 +26,7 @@ Status check_fits(uint64_t size_bytes) {
 }
 
 // Copying the edges of less takes about as long as the call.
-constexpr uint64_t kLeastWithEdges = 16 * 1024;
+constexpr uint64_t kLeastWithEdges = 32 * 1024;
 
 enum class Look : uint8_t { kSame, kOther, kNowhere };
 
