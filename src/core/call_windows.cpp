@@ -85,10 +85,11 @@ bool CallWindows::is_there(const Found& found) {
 
 // Peers write there until the call is complete, and devices read. Where there is no room for it, peers find nothing,
 // and the call goes by slots.
-Result<Window> CallWindows::share(const SharedBuffer& buffer) {
+Result<Window> CallWindows::share(SharedBuffer& buffer) {
   Window window = TUTTI_TRY(links_.share(buffer.region, buffer.data));
   links_.hold(buffer.region.key);
   held_.push_back(buffer.region.key);
+  buffer.region.owner.reset();
   return window;
 }
 

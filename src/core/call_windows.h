@@ -19,14 +19,17 @@ class CallWindows {
   // Both outlive this.
   CallWindows(MemoryRegistry& memory, Links& links) : memory_(memory), links_(links) {}
 
-  // Looks for the two buffers of `call`, tells the peers of what it finds and has `call` use them there. What is at
-  // their edges is copied. `rank`: of this rank among `nranks`.
+  // Looks for the two buffers of `call`, tells the peers of what it finds and has `call` use them there; then
+  // copy_edges_in() is due. `rank`: of this rank among `nranks`.
   Status find(Call& call, const CallArguments& arguments, const Geometry& geometry, int rank, int nranks);
   // The call uses none.
   void forgo(Call& call);
   // Whether find() would come to the same again.
   bool stay() const;
-  bool found_all() const { return has_input_ == bool(input_.buffer) && has_output_ == bool(output_.buffer); }
+  bool has_looked() const { return looked_; }
+  bool found_all() const {
+    return looked_ && has_input_ == bool(input_.buffer) && has_output_ == bool(output_.buffer);
+  }
   bool found_any() const { return input_.buffer || output_.buffer; }
 
   // Before and after each call of which find() has found something: what could not be moved, from the caller's memory
@@ -37,6 +40,7 @@ class CallWindows {
   void let_go();
 
  private:
+  // The links own the memory: nothing is kept alive that the program has freed.
   struct Found {
     std::optional<SharedBuffer> buffer;
     std::byte* data = nullptr;  // the caller's address
@@ -44,7 +48,7 @@ class CallWindows {
   };
 
   static bool is_there(const Found& found);
-  Result<Window> share(const SharedBuffer& buffer);
+  Result<Window> share(SharedBuffer& buffer);
 
   MemoryRegistry& memory_;
   Links& links_;

@@ -246,6 +246,7 @@ class Communicator {
   void follow_trials();
   int awaited_rank() const;
   Status find_windows();
+  bool may_stay_bound() const;
   bool maps_all_peers() const;
   void open_landing();
   void take_back_forgotten();

@@ -7,6 +7,8 @@ namespace tutti {
 namespace {
 
 constexpr uint64_t kLeastPulled = 32 * 1024;  // of one message, where pulls are tried
+// Finding windows takes as long as copying more than this, but a call that is made again finds them once.
+constexpr uint64_t kLeastMadeAgain = 4 * 1024;
 
 // Without peers a call copies the one block.
 void copy_block(const CallArguments& arguments, const Geometry& geometry, const OwnOp& own_op) {
@@ -107,7 +109,9 @@ Status Communicator::launch() {
   TUTTI_TRY(find_windows());
   open_landing();
   run_.start(prepared_->programs, call_, links_->peers());
-  is_bound_ = is_bound_ && !call_.landing && !active_->geometry.onto_input;
+  is_bound_ = may_stay_bound();
+  is_alike_ = tries_pulls_ && windows_->found_all();
+  tries_pulls_ = tries_pulls_ && !is_alike_;
   follow_trials();
   return {};
 }
@@ -190,22 +194,24 @@ void Communicator::hand_over_result() {
 
 // Where the caller's buffers lie in memory that peers can map. The call then uses them there.
 Status Communicator::find_windows() {
-  constexpr uint64_t kLeast = 32 * 1024;       // less is copied in the time that finding windows takes,
-  constexpr uint64_t kLeastAgain = 4 * 1024;   // but in a call that is made again they need not be found
-  bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated;
-  bool may_be_again = may_be_repeated && call_.size_bytes >= kLeastAgain && links_->has_peers_in_memory();
-  uint64_t least = active_->is_repeated ? kLeastAgain : kLeast;
-  bool looks = call_.size_bytes >= least && links_->has_peers_in_memory();
-  if (looks) {
-    TUTTI_TRY(windows_->find(call_, active_->arguments, active_->geometry, rank_, nranks_));
-    windows_->copy_edges_in();
-  } else {
+  constexpr uint64_t kLeast = 32 * 1024;  // less is copied in the time that finding windows takes
+  uint64_t least = active_->is_repeated ? kLeastMadeAgain : kLeast;
+  if (call_.size_bytes < least || !links_->has_peers_in_memory()) {
     windows_->forgo(call_);
+    return {};
   }
-  is_bound_ = may_be_repeated && (looks || !may_be_again) && (!windows_->found_any() || maps_all_peers());
-  is_alike_ = tries_pulls_ && windows_->found_all();
-  tries_pulls_ = tries_pulls_ && !is_alike_;
+  TUTTI_TRY(windows_->find(call_, active_->arguments, active_->geometry, rank_, nranks_));
+  windows_->copy_edges_in();
   return {};
+}
+
+// Whether the active call, made again, is bound as it is now. What has not been looked for is looked for then.
+bool Communicator::may_stay_bound() const {
+  bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated;
+  bool has_looked =
+      windows_->has_looked() || call_.size_bytes < kLeastMadeAgain || !links_->has_peers_in_memory();
+  bool are_kept = !windows_->found_any() || maps_all_peers();
+  return may_be_repeated && has_looked && are_kept && !call_.landing && !active_->geometry.onto_input;
 }
 
 bool Communicator::maps_all_peers() const {

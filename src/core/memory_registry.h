@@ -45,8 +45,9 @@ struct SharedBuffer {
   uint64_t tail_bytes = 0;
 
   bool has_edges() const { return head_bytes + tail_bytes > 0; }
-  // Whether the caller's buffer, which was found at `data`, still is this memory, as far as one place shows (find()).
-  bool is_at(const std::byte* data, const Touched& touched) const;
+  // Whether the caller's buffer, which was found when it lay `at`, still is this memory, as far as one place shows
+  // (find()).
+  bool is_at(const std::byte* at, const Touched& touched) const;
   // What the caller's buffer holds at its edges, to the region; and back.
   void copy_edges_in(const std::byte* from) const;
   void copy_edges_out(std::byte* to) const;

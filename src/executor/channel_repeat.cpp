@@ -5,10 +5,6 @@
 #include "executor/channel_run.h"
 
 namespace tutti {
-namespace {
-
-}  // namespace
-
 // What walks do not: functions of the program, wide partial results, stores past the caches, sizes of blocks of which a
 // message carries a part, and memory where puts land in this call alone.
 bool ChannelRun::may_repeat() const {
@@ -123,6 +119,7 @@ ChannelRun::Step ChannelRun::walk_repeat() {
   }
   repeats_ = false;
   repeat_of_ = 0;
+  has_fallen_back_ = true;
   begin();
   go_to(repeat_.op());
   if (auto sent = repeat_.sends_before_failed()) {  // the next one fails again, and says why

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "plan/partial.h"
 
@@ -48,12 +49,16 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
   repeats_ = false;
+  has_fallen_back_ = false;
   begin();
 }
 
+// Whoever has fallen back in a call no longer knew all outputs of its peers there: what is to be repeated is seen in
+// the next one.
 void ChannelRun::start_again() {
-  if (repeat_of_ != starts_) note_repeat();
-  repeats_ = !repeat_.empty();
+  bool may_note = !std::exchange(has_fallen_back_, false);
+  if (repeat_of_ != starts_ && may_note) note_repeat();
+  repeats_ = repeat_of_ == starts_ && !repeat_.empty();
   if (!repeats_) return begin();
   waiting_for_ = -1;
   foreign_signature_ = 0;

@@ -183,9 +183,9 @@ class ChannelRun {
   Peers* peers_ = nullptr;
   int channel_ = 0;
   int waiting_for_ = -1;
-  const RecvStream* awaited_ = nullptr;    // nothing but its next message is missing
+  const RecvStream* awaited_ = nullptr;          // nothing but its next message is missing,
   const SendStream* awaited_release_ = nullptr;  // or that the peer lets go of what this rank has lent
-  const Peer* awaited_from_ = nullptr;     // whose stream it is
+  const Peer* awaited_from_ = nullptr;           // whose stream it is
   Status failure_;
   uint64_t foreign_signature_ = 0;
 
@@ -205,6 +205,7 @@ class ChannelRun {
   Repeat repeat_;
   uint64_t repeat_of_ = 0;                 // the start() that it is of; 0: none
   bool repeats_ = false;                   // this call goes by it
+  bool has_fallen_back_ = false;           // in the last call the walk had to be left
   size_t most_sources_ = 0;                // of any kCompute
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 

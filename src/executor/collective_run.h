@@ -55,8 +55,8 @@ class CollectiveRun {
   void start(const std::vector<Program>& programs, const Call& call, Peers& peers);
   // The same call once more: nothing that start() was given has changed but the signature.
   void start_again();
-  // Whether the last call was one that was made before, of lines and slots alone; start_again() and finish() then make
-  // it once more.
+  // Whether the last call was one that was made before and went by what was noted of that; start_again() and finish()
+  // then make it once more.
   bool repeats() const { return active_ == 1 && polled_.empty() && channels_[0].repeats(); }
   // True when the call is done, as in most cases. Else advance() goes on. `watches`: it may wait for less than a
   // microsecond.

@@ -69,7 +69,7 @@ void Repeat::clear() {
   reductions_.clear();
   lenders_.clear();
   entered_ = 0;
-  at_ = 0;
+  start();
 }
 
 void Repeat::reserve(size_t actions, size_t reductions) {
@@ -82,10 +82,12 @@ void Repeat::reserve(size_t actions, size_t reductions) {
 Repeat::Walk Repeat::walk(uint64_t signature) {
   const Action* const first = actions_.data();
   const size_t count = actions_.size();
+  if (is_left_) return Walk::kElse;
   for (size_t at = at_; at < count; ++at) {
     Walk came = act(first[at], signature);
     if (came == Walk::kDone) continue;
     at_ = at;
+    is_left_ = came == Walk::kElse;
     return came;
   }
   at_ = count;

@@ -46,8 +46,11 @@ class Repeat {
   bool empty() const { return actions_.empty(); }
 
   // The call begins once more.
-  void start() { at_ = 0; }
-  // Goes as far as it can.
+  void start() {
+    at_ = 0;
+    is_left_ = false;
+  }
+  // Goes as far as it can. After kElse it goes nowhere.
   Walk walk(uint64_t signature);
   // After kWaits: the peer that has not sent yet, or has no room; and the stream, if only its next message is missing.
   Peer& awaited_from() const { return *actions_[at_].peer; }
@@ -99,6 +102,7 @@ class Repeat {
   Spread spread_;
   uint32_t op_ = 0;
   size_t at_ = 0;
+  bool is_left_ = false;        // the walk came to kElse, and what was to be done there is done
 };
 
 }  // namespace tutti

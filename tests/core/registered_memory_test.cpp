@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -260,6 +261,26 @@ TEST_CASE("peers map what is registered, and let go of it") {
   }));
   CHECK(meanwhile == 6);  // of each rank: in place, once more, and by the peer
   CHECK(lines_of_maps_with("tutti-registered") == 0);
+}
+
+TEST_CASE("memory that was freed after a call on it is gone before the next call") {
+  std::barrier both(2);
+  check_all(with_ranks(2, {{"transport", "loopback"}}, [&](tutti_comm_t* comm, int) -> std::string {
+    void* values = nullptr;
+    tutti_status_t done = tutti_mem_alloc(&values, 400'000);
+    for (int i = 0; i < 2 && done == TUTTI_SUCCESS; ++i) {
+      done = tutti_all_reduce(values, values, 100'000, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+    }
+    both.arrive_and_wait();
+    size_t before = lines_of_maps_with("tutti-memory");
+    both.arrive_and_wait();
+    if (done == TUTTI_SUCCESS) done = tutti_mem_free(values);
+    both.arrive_and_wait();
+    size_t after = lines_of_maps_with("tutti-memory");
+    both.arrive_and_wait();
+    if (done != TUTTI_SUCCESS) return tutti_last_error(comm);
+    return before == 2 && after == 0 ? "" : fmt::format("mapped {} times before and {} after", before, after);
+  }));
 }
 
 TEST_CASE("registered memory keeps its address and what it holds, and is ordinary again afterwards") {

@@ -179,6 +179,27 @@ TEST_CASE("a link that breaks in a call made again ends every rank with an error
   }
 }
 
+TEST_CASE("an access to memory of a peer that leaves meanwhile is ended once") {
+  constexpr uint64_t kSignature = 7;
+  const std::string over = GENERATE("loopback", "shm");
+  INFO(over);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 2, .slot_bytes = 64}, fabric(over).make);
+  Peer& lender = *ranks[0].peers()[1];
+  Repeat repeat;
+  repeat.begin_call({});
+  repeat.lend(lender, nullptr);
+  repeat.enter();
+  repeat.receive(lender, lender.recv_stream(0), {.kind = MessageKind::kInline}, nullptr, nullptr);
+  repeat.leave();
+  CHECK(repeat.walk(kSignature) == Repeat::Walk::kWaits);
+  CHECK(ranks[1].link(0).is_accessed());
+  CHECK(ranks[1].peers()[0]->send_stream(0).send_inline(kSignature, {}).ok());
+  ranks[1].abort();
+  CHECK(repeat.walk(kSignature) == Repeat::Walk::kElse);
+  CHECK(repeat.walk(kSignature) == Repeat::Walk::kElse);  // whoever takes over may ask once more
+  CHECK_FALSE(ranks[1].link(0).is_accessed());
+}
+
 TEST_CASE("a rank that makes a call again finds that its peer makes another one") {
   constexpr int kSame = 4;
   const std::string over = GENERATE("loopback", "shm");
