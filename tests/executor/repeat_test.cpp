@@ -193,7 +193,8 @@ TEST_CASE("an access to memory of a peer that leaves meanwhile is ended once") {
   repeat.leave();
   CHECK(repeat.walk(kSignature) == Repeat::Walk::kWaits);
   CHECK(ranks[1].link(0).is_accessed());
-  CHECK(ranks[1].peers()[0]->send_stream(0).send_inline(kSignature, {}).ok());
+  const std::byte value{};
+  CHECK(ranks[1].peers()[0]->send_stream(0).send_inline(kSignature, {&value, 0}).ok());
   ranks[1].abort();
   CHECK(repeat.walk(kSignature) == Repeat::Walk::kElse);
   CHECK(repeat.walk(kSignature) == Repeat::Walk::kElse);  // whoever takes over may ask once more

@@ -14,6 +14,7 @@ struct GpuJob {
   explicit GpuJob(const Factory& factory) : job(factory, 2, kWindow) {
     check_ok(job.status());
     for (int rank : {0, 1}) exported[rank] = job.node(rank).transport->export_device_memory(gpu[rank]);
+    id = exported[1]->id;
   }
   // Rank 1's becomes known to rank 0.
   Status share() {
@@ -28,7 +29,7 @@ struct GpuJob {
       check_ok(job.link(0, 1).poll(&completed));
     }
   }
-  const RemoteMemory* found() { return job.link(0, 1).find(exported[1]->id); }
+  const RemoteMemory* found() { return job.link(0, 1).find(id); }
 
   // A put from rank 0 to rank 1, from and to memory of either kind, and what arrives.
   void check_put(size_t size, bool from_gpu, bool to_gpu) {
@@ -63,6 +64,7 @@ struct GpuJob {
   GpuMemory gpu[2] = {GpuMemory(kWindow), GpuMemory(kWindow, 0)};
   Job job;
   const LocalMemory* exported[2];
+  uint32_t id = 0;  // of rank 1's, also when it is released
   uint64_t turn = 0;
 };
 
