@@ -64,10 +64,23 @@ TEST_CASE("a path on which nothing crosses, or not what was sent, ends connect o
   fake.verbs->set_faults({.cut = cut, .corrupts_writes = !cut});
   auto statuses = connected(verbs_with({}));
   for (const Status& status : statuses) {
+    INFO(status.message());
     CHECK(status.code() == Code::kRemote);
     CHECK(mentions(status, cut ? "no longer answers" : "arrived wrong"));
     CHECK(mentions(status, "fake0 port 1"));
     CHECK(mentions(status, "fake1 port 1"));
+  }
+}
+
+TEST_CASE("both ends hear what stands in the way, also when it comes while one is about to sleep") {
+  Fake fake;
+  int lag = GENERATE(0, 1, 2);  // nothing crosses while both sleep
+  INFO("found after " << lag << " looks");
+  fake.verbs->set_faults({.corrupts_writes = true, .lag = lag});
+  for (const Status& status : connected(verbs_with({}))) {
+    INFO(status.message());
+    CHECK(status.code() == Code::kRemote);
+    CHECK(mentions(status, "arrived wrong"));
   }
 }
 

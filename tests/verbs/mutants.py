@@ -82,6 +82,8 @@ MUTANTS = [
     ("what is owed goes before the peer has answered", "link_lanes.cpp",
      "lane.state() == VerbsLane::State::kTold && lane.peer_received",
      "lane.state() == VerbsLane::State::kTold && (lane.peer_received = lane.peer_received.value_or(0))"),
+    ("what stands in the way ends the link where it is about to sleep", "link.cpp",
+     "  if (stage_ != Stage::kDone) return false;  // connect()", "  // connect()"),
     ("what is refused is forgotten", "sender.cpp",
      "if (first != nullptr && refused_.ok()) refused_ = queue_.post(*first);",
      "if (first != nullptr) (void)queue_.post(*first);"),

@@ -326,6 +326,7 @@ void VerbsLink::arm(WaitSet& waits) {
 }
 
 bool VerbsLink::takes_before_sleep(WaitSet& waits) {
+  if (stage_ != Stage::kDone) return false;  // connect() takes it, and knows what to make of a way that does not work
   auto completed = take_completions();
   if (!completed.ok()) ended_ = completed.status();
   bool is_over = !completed.ok() || *completed;
