@@ -7,16 +7,26 @@
 #include "topology/caches.h"
 
 namespace tutti {
+namespace {
+
+// When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
+// ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
+Spread spread_for(const TopologyHost& host) {
+  uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
+  uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
+  bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
+  return {.least_bytes = kLeastSpreadBytes, .bytes = in_turns ? 0 : 2 * cache_bytes / peers, .own_bytes = cache_bytes};
+}
+
+}  // namespace
 
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
-  // When as much was written as two such caches hold, and read, the first of it has left the reader's.
-  uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   return {.pull_min_bytes = pull_min_bytes(costs),
           .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
-          .spread = {.least_bytes = kLeastSpreadBytes, .bytes = 2 * cache_bytes_per_cpu(host.inventory) / peers},
+          .spread = spread_for(host),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 
