@@ -74,6 +74,8 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
     set(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
+    set(costs.cached_copy_bytes_per_s, rates->cached_copy_bytes_per_s);
+    set(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
   }
   auto streaming_bytes = probe_streaming_bytes(cpus.first, buffers.one_bytes);
   // Where the caches hold all that was measured, that shows nothing of what they do not hold.

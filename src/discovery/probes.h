@@ -19,6 +19,8 @@ struct MemoryRates {
   uint64_t reduce_bytes_per_s = 0;
   uint64_t cached_bytes_per_s = 0;
   uint64_t last_level_bytes_per_s = 0;
+  uint64_t cached_copy_bytes_per_s = 0;
+  uint64_t last_level_copy_bytes_per_s = 0;
 };
 // Of one core; 0 when unknown.
 struct CacheSizes {

@@ -11,9 +11,9 @@ namespace {
 
 // An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
 // measure.
-constexpr uint64_t kMessageNs = 20;
+constexpr uint64_t kMessageNs = 10;
 // From when a message is there until its receiver, which waits for it, has gone on.
-constexpr uint64_t kHopNs = 50;
+constexpr uint64_t kHopNs = 25;
 constexpr uint64_t kLineBytes = 64;
 // Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
 constexpr uint64_t kLaunchNs = 4000;
@@ -114,15 +114,16 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   // wait for each other after every piece; in the caches that is most of what they take, and calls overlap it.
   uint64_t to_slot = std::min(saturating_mul(2, copy), saturating_mul(2, costs.slot_bytes_per_s.value));
   Residence residence = residence_of(host, bytes);
-  auto rate = [&](uint64_t memory_rate) {
-    uint64_t one = residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, memory_rate);
-    return saturating_mul(threads, one);
+  auto copy_rate = [&](uint64_t memory_rate) {
+    uint64_t l2 = costs.cached_copy_bytes_per_s.value, last_level = costs.last_level_copy_bytes_per_s.value;
+    return saturating_mul(threads, residence.rate(l2, last_level, memory_rate));
   };
-  made.own_copy_bytes_per_s = rate(copy);
-  made.reduce_bytes_per_s = rate(reduce);
+  made.own_copy_bytes_per_s = copy_rate(copy);
+  made.reduce_bytes_per_s = saturating_mul(
+      threads, residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, reduce));
   // Where the other core is far away, what it stored comes from there more slowly than from any cache.
   uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
-  made.copy_bytes_per_s = std::min(rate(to_slot), between_cores);
+  made.copy_bytes_per_s = std::min(copy_rate(to_slot), between_cores);
   made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -132,7 +133,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
-// Out of place a rank copies its own block as well, which it may have read for others already.
+// Out of place a rank copies its own block as well. Where others get the same, it has read it for them already.
 void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
@@ -146,7 +147,8 @@ void Work::add_own_blocks(const Request& request) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
-    rank_ns_[rank] = saturating_add(rank_ns_[rank], collective == TUTTI_ALL_TO_ALL ? copy_ns : copy_ns / 2);
+    bool others_get_it = collective == TUTTI_ALL_GATHER || collective == TUTTI_BROADCAST;
+    rank_ns_[rank] = saturating_add(rank_ns_[rank], others_get_it ? copy_ns / 2 : copy_ns);
   }
 }
 

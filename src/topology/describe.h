@@ -127,6 +127,8 @@ void describe(V& v, T& costs) {
   v.figure("reduce_bytes_per_s", costs.reduce_bytes_per_s);
   v.figure("cached_bytes_per_s", costs.cached_bytes_per_s);
   v.figure("last_level_bytes_per_s", costs.last_level_bytes_per_s);
+  v.figure("cached_copy_bytes_per_s", costs.cached_copy_bytes_per_s);
+  v.figure("last_level_copy_bytes_per_s", costs.last_level_copy_bytes_per_s);
   v.figure("memory_bytes_per_s", costs.memory_bytes_per_s);
   v.figure("streaming_bytes", costs.streaming_bytes);
   v.figure("cache_line_ns", costs.cache_line_ns);

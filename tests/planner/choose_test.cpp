@@ -131,6 +131,7 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
       {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
       {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kLarge, ""},
       {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
+      {&Costs::cached_copy_bytes_per_s, true, kCached, ""}, {&Costs::last_level_copy_bytes_per_s, true, 1 << 20, ""},
       {&Costs::cache_line_ns, false, kTiny, ""},
       {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
       {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"}};
@@ -186,7 +187,8 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
       Costs& costs = host.inventory.costs;
       for (Figure* figure :
            {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
-            &costs.last_level_bytes_per_s, &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
+            &costs.last_level_bytes_per_s, &costs.cached_copy_bytes_per_s, &costs.last_level_copy_bytes_per_s,
+            &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
             &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns, &costs.tcp_call_ns,
             &costs.tcp_bytes_per_s}) {
         figure->value = value;
