@@ -130,6 +130,7 @@ Costs measure_costs(const Inventory& host) {
     set(costs.tcp_ns, tcp->ns);
     set(costs.tcp_call_ns, tcp->call_ns);
     set(costs.tcp_bytes_per_s, tcp->bytes_per_s);
+    set(costs.tcp_both_bytes_per_s, tcp->both_bytes_per_s);
   }
   costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;

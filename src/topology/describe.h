@@ -140,6 +140,7 @@ void describe(V& v, T& costs) {
   v.figure("tcp_ns", costs.tcp_ns);
   v.figure("tcp_call_ns", costs.tcp_call_ns);
   v.figure("tcp_bytes_per_s", costs.tcp_bytes_per_s);
+  v.figure("tcp_both_bytes_per_s", costs.tcp_both_bytes_per_s);
   v.number("measured_at_s", costs.measured_at_s, 0, kLatestSecond);
 }
 

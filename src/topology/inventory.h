@@ -140,6 +140,7 @@ struct Costs {
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
   Figure tcp_call_ns{3'000};                  // what of it the call takes that sends or receives
   Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream
+  Figure tcp_both_bytes_per_s{1'250'000'000};  // the same in each direction at once, a core at each end
   uint64_t measured_at_s = 0;                 // seconds since 1970; 0: not measured, or not known when
   friend bool operator==(const Costs&, const Costs&) = default;
 };

@@ -166,6 +166,7 @@ void add_costs(TreeNode& host, const Costs& costs) {
   time("loopback TCP, one way", costs.tcp_ns);
   time("loopback TCP, a send or receive call", costs.tcp_call_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
+  rate("loopback TCP, each way at once", costs.tcp_both_bytes_per_s);
 }
 
 }  // namespace
