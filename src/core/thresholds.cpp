@@ -30,6 +30,20 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 
+// Where many ranks take turns, all of them come to their slots before one comes to its own again: those of all pairs
+// should fit into the last level of caches together. Two are enough for every plan.
+int mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes) {
+  const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
+  const Cache* last = last_level(host.inventory);
+  uint64_t ranks = host.ranks.size(), cpus = host.inventory.cpu.usable();
+  if (ranks <= cpus || last == nullptr) return 0;
+  uint64_t caches = ceil_div(cpus, static_cast<uint64_t>(std::max(1, last->cpus_sharing)));
+  using Wide = unsigned __int128;
+  Wide of_all_pairs = Wide{ranks} * (ranks - 1) * slot_bytes;
+  constexpr Wide kLeast = 2, kMost = 1024;
+  return static_cast<int>(std::clamp(Wide{caches} * last->size_bytes / of_all_pairs, kLeast, kMost));
+}
+
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice
 // would have cost (Karlin, Li, Manasse, Owicki, SOSP 1991). A core that yields is everybody's who wants it, so that may
 // go on for longer. With more ranks than cores spinning only keeps the awaited rank from running, and between two of a
