@@ -1,11 +1,15 @@
-# tutti_layer(NAME SOURCES ... DEPENDS ...): one folder of the library, as a static library tutti_NAME that the shared
-# library and the tests link.
+# tutti_layer(NAME [SET_UP] SOURCES ... DEPENDS ...): one folder of the library, as a static library tutti_NAME that the
+# shared library and the tests link. SET_UP: it runs while a communicator is made, and is small rather than quick in
+# releases, since its pages stay in every rank.
 function(tutti_layer name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "SET_UP" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(tutti_${name} STATIC ${arg_SOURCES})
   target_include_directories(tutti_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(tutti_${name} PUBLIC ${arg_DEPENDS})
+  if(arg_SET_UP)
+    target_compile_options(tutti_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+  endif()
 endfunction()
 
 # tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one Catch2 executable and its CTest entry.

@@ -151,6 +151,7 @@ void Communicator::bind() {
 // among far ones that hardly matters, and a trial shows it.
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
+  call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
   // By what all ranks know, so that those who can pull at all count the same calls. Less is not worth a look at the
   // clock; and where only some ranks send, those may be done with what slots hold before the others have anything.
   uint64_t least_tried = has_root(active_->arguments.collective) ? 4 << 20 : 64 << 10;

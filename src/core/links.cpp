@@ -12,6 +12,7 @@
 #include "base/arithmetic.h"
 #include "base/deadline.h"
 #include "base/log.h"
+#include "core/thresholds.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
@@ -127,6 +128,7 @@ std::vector<TransportFacts> Links::facts() const {
 void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   facts_ = std::move(facts);
   topology_ = &topology;
+  layout_.mapped_slots = mapped_slots_for(topology, rank_, layout_.slot_bytes);
   for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
 }
 

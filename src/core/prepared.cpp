@@ -46,6 +46,11 @@ Status PlanCache::use(Plan plan) {
     return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
                  shape.slice_bytes, shape.slice_bytes);
   }
+  int slots = layout_.slots_in_use(0, true);
+  if (slots < layout_.slots && !prove(plan, certain_slots(slots)).ok()) {
+    return error(Code::kInvalidUsage, "the plan needs more than {} slots, which is what ranks that take turns have; "
+                 "start fewer ranks for each processor", slots);
+  }
   fixed_ = std::move(plan);
   return {};
 }

@@ -7,17 +7,41 @@
 #include "topology/caches.h"
 
 namespace tutti {
+namespace {
+
+// When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
+// ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
+Spread spread_for(const TopologyHost& host) {
+  uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
+  uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
+  bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
+  return {.least_bytes = kLeastSpreadBytes, .bytes = in_turns ? 0 : 2 * cache_bytes / peers, .own_bytes = cache_bytes};
+}
+
+}  // namespace
 
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
-  // When as much was written as two such caches hold, and read, the first of it has left the reader's.
-  uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   return {.pull_min_bytes = pull_min_bytes(costs),
           .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
-          .spread = {.least_bytes = kLeastSpreadBytes, .bytes = 2 * cache_bytes_per_cpu(host.inventory) / peers},
+          .spread = spread_for(host),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
+}
+
+// Where many ranks take turns, all of them come to their slots before one comes to its own again: those of all pairs
+// should fit into the last level of caches together. Two are enough for every plan.
+int mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes) {
+  const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
+  const Cache* last = last_level(host.inventory);
+  uint64_t ranks = host.ranks.size(), cpus = host.inventory.cpu.usable();
+  if (ranks <= cpus || last == nullptr) return 0;
+  uint64_t caches = ceil_div(cpus, static_cast<uint64_t>(std::max(1, last->cpus_sharing)));
+  using Wide = unsigned __int128;
+  Wide of_all_pairs = Wide{ranks} * (ranks - 1) * slot_bytes;
+  constexpr Wide kLeast = 2, kMost = 1024;
+  return static_cast<int>(std::clamp(Wide{caches} * last->size_bytes / of_all_pairs, kLeast, kMost));
 }
 
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice

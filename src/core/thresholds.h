@@ -1,5 +1,6 @@
 // What follows from the measured costs of a rank's host for that rank alone: when its data path changes its ways, and
-// how long it waits awake. Pure functions. Other ranks may decide otherwise; what all must decide alike is in the Plan.
+// how long it waits awake. Pure functions. Other ranks may decide otherwise, but for mapped_slots_for(), which is the
+// same on all ranks of a host; what all must decide alike is in the Plan.
 #pragma once
 
 #include "base/config.h"
@@ -10,6 +11,9 @@
 namespace tutti {
 
 DataPathOptions data_path_for(const Topology& topology, int rank);
+
+// How many slots of a collective's stream are in use where the sender has mapped them; 0: all.
+int mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes);
 
 // The options "spin_us" and "yield_us" win.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config);

@@ -74,6 +74,8 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
     set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
     set(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
+    set(costs.cached_copy_bytes_per_s, rates->cached_copy_bytes_per_s);
+    set(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
   }
   auto streaming_bytes = probe_streaming_bytes(cpus.first, buffers.one_bytes);
   // Where the caches hold all that was measured, that shows nothing of what they do not hold.
@@ -128,6 +130,7 @@ Costs measure_costs(const Inventory& host) {
     set(costs.tcp_ns, tcp->ns);
     set(costs.tcp_call_ns, tcp->call_ns);
     set(costs.tcp_bytes_per_s, tcp->bytes_per_s);
+    set(costs.tcp_both_bytes_per_s, tcp->both_bytes_per_s);
   }
   costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;

@@ -12,9 +12,13 @@
 namespace tutti {
 namespace {
 
-constexpr size_t kPiece = 256 << 10;  // as large as slices get
-constexpr uint32_t kSlots = 4;
-constexpr uint32_t kBuffers = 4;      // as large as usual calls that have a choice
+// Pulled: as large as slices get, and together as usual calls that have a choice.
+constexpr size_t kPulled = 256 << 10;
+constexpr uint32_t kBuffers = 4;
+// Through slots: one piece over and over, which the second-level caches hold. The slots together they do not, as calls
+// have it.
+constexpr size_t kSlotted = 128 << 10;
+constexpr uint32_t kSlots = 16;
 constexpr uint32_t kPieces = 64;
 constexpr uint32_t kBatch = 4;        // short enough to fit between the interruptions of a busy machine
 constexpr int64_t kLimitMs = 200;
@@ -27,12 +31,12 @@ bool pull(char* to, const char* from, size_t size) {
 }
 
 struct Side {
-  char* slot(uint32_t piece) const { return slots.data() + piece % kSlots * kPiece; }
+  char* slot(uint32_t piece) const { return slots.data() + piece % kSlots * kSlotted; }
   bool ready() const { return from.data() != nullptr && slots.data() != nullptr && to.data() != nullptr; }
 
-  ProbeBuffer from{kBuffers * kPiece};
-  ProbeBuffer slots{kSlots * kPiece};
-  ProbeBuffer to{kBuffers * kPiece};
+  ProbeBuffer from{kBuffers * kPulled};
+  ProbeBuffer slots{kSlots * kSlotted};
+  ProbeBuffer to{kBuffers * kPulled};
   ProbeWord told;  // by the other side: so many pieces are there
 };
 
@@ -44,11 +48,10 @@ class Exchange {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
     run(which, [&](uint32_t piece) {
-      size_t at = piece % kBuffers * kPiece;
-      probe_copy(theirs.slot(piece), mine.from.data() + at, kPiece);
+      probe_copy(theirs.slot(piece), mine.from.data(), kSlotted);
       theirs.told.value.store(piece + 1, std::memory_order_release);
       if (!await(mine.told, piece + 1, deadline_)) return false;
-      probe_copy(mine.to.data() + at, mine.slot(piece), kPiece);
+      probe_copy(mine.to.data(), mine.slot(piece), kSlotted);
       return true;
     });
   }
@@ -57,15 +60,15 @@ class Exchange {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
     run(which, [&](uint32_t piece) {
-      size_t at = piece % kBuffers * kPiece;
+      size_t at = piece % kBuffers * kPulled;
       theirs.told.value.store(piece + 1, std::memory_order_release);
-      return await(mine.told, piece + 1, deadline_) && pull(mine.to.data() + at, theirs.from.data() + at, kPiece);
+      return await(mine.told, piece + 1, deadline_) && pull(mine.to.data() + at, theirs.from.data() + at, kPulled);
     });
   }
 
   // What each side gets.
-  std::optional<uint64_t> bytes_per_s() const {
-    return best_ns_ ? std::optional(rate_of(kBatch * kPiece, *best_ns_)) : std::nullopt;
+  std::optional<uint64_t> bytes_per_s(size_t piece_bytes) const {
+    return best_ns_ ? std::optional(rate_of(kBatch * piece_bytes, *best_ns_)) : std::nullopt;
   }
 
  private:
@@ -88,12 +91,12 @@ class Exchange {
 
 using Way = void (Exchange::*)(int which);
 
-std::optional<uint64_t> rate_of_way(CpuPair cpus, Way way) {
+std::optional<uint64_t> rate_of_way(CpuPair cpus, Way way, size_t piece_bytes) {
   Exchange exchange;
   if (!exchange.ready()) return std::nullopt;
   run_pinned(
       cpus.first, [&] { (exchange.*way)(0); }, cpus.second, [&] { (exchange.*way)(1); });
-  return exchange.bytes_per_s();
+  return exchange.bytes_per_s(piece_bytes);
 }
 
 // Of one byte: what the kernel does before and after it copies.
@@ -115,13 +118,13 @@ std::optional<uint64_t> small_pull_ns(int cpu) {
 
 std::optional<uint64_t> probe_slot(CpuPair cpus) {
   if (cpus.first == cpus.second) return std::nullopt;
-  return rate_of_way(cpus, &Exchange::through_slots);
+  return rate_of_way(cpus, &Exchange::through_slots, kSlotted);
 }
 
 std::optional<PullCost> probe_pull(CpuPair cpus) {
   auto ns = small_pull_ns(cpus.first);
   if (!ns || cpus.first == cpus.second) return std::nullopt;
-  auto rate = rate_of_way(cpus, &Exchange::pulled);
+  auto rate = rate_of_way(cpus, &Exchange::pulled, kPulled);
   return rate ? std::optional(PullCost{*ns, *rate}) : std::nullopt;
 }
 

@@ -29,15 +29,18 @@ std::optional<MemoryRates> measure(size_t bytes, CachedSizes cached) {
   MemoryRates rates;
   rates.copy_bytes_per_s = rate_of(bytes, best_ns(kPasses, [&] { probe_copy(to.data(), a.data(), bytes); }));
   rates.reduce_bytes_per_s = rate_of(bytes, best_ns(kPasses, [&] { add_first(bytes); }));
-  auto cached_rate = [&](size_t size) {
+  auto copy_first = [&](size_t size) { probe_copy(to.data(), a.data(), size); };
+  auto cached_rate = [](size_t size, auto&& pass) {
     size_t repeats = std::max<size_t>(1, kCachedPayload / size);
     uint64_t ns = best_ns(kCachedPasses, [&] {
-      for (size_t i = 0; i < repeats; ++i) add_first(size);
+      for (size_t i = 0; i < repeats; ++i) pass(size);
     });
     return rate_of(repeats * size, ns);
   };
-  rates.last_level_bytes_per_s = cached_rate(cached.last_level_bytes);
-  rates.cached_bytes_per_s = cached_rate(cached.l2_bytes);
+  rates.last_level_bytes_per_s = cached_rate(cached.last_level_bytes, add_first);
+  rates.last_level_copy_bytes_per_s = cached_rate(cached.last_level_bytes, copy_first);
+  rates.cached_bytes_per_s = cached_rate(cached.l2_bytes, add_first);
+  rates.cached_copy_bytes_per_s = cached_rate(cached.l2_bytes, copy_first);
   return rates;
 }
 

@@ -134,11 +134,12 @@ std::optional<uint64_t> call_ns(const Connection& connection, int cpu) {
   return whole ? std::optional(std::max<uint64_t>(1, batch_ns / (2 * kRounds))) : std::nullopt;
 }
 
+constexpr size_t kBlock = 256 << 10;
+constexpr size_t kBlocks = 64;
+constexpr size_t kOpening = 8;  // blocks that open the windows
+
 // Sends `kBlocks` blocks over the connection; nullopt when a peer stalled.
 std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
-  constexpr size_t kBlock = 256 << 10;
-  constexpr size_t kBlocks = 64;
-  constexpr size_t kOpening = 8;  // blocks that open the windows
   std::vector<char> from(kBlock, 1);
   std::vector<char> to(kBlock, 0);
   uint64_t ns = 0;
@@ -159,12 +160,56 @@ std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair
   return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
 }
 
+// One end's part of a block that goes each way; false when the other end stalled.
+bool exchange_block(const Fd& fd, const std::vector<char>& from, std::vector<char>& to, const Deadline& deadline) {
+  size_t sent = 0, received = 0;
+  while (sent < from.size() || received < to.size()) {
+    ssize_t out = 0, in = 0;
+    if (sent < from.size()) {
+      out = ::send(fd.get(), from.data() + sent, from.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (out < 0 && errno != EAGAIN) return false;
+    }
+    if (received < to.size()) {
+      in = ::recv(fd.get(), to.data() + received, to.size() - received, MSG_DONTWAIT);
+      if (in == 0 || (in < 0 && errno != EAGAIN)) return false;
+    }
+    sent += static_cast<size_t>(std::max<ssize_t>(0, out));
+    received += static_cast<size_t>(std::max<ssize_t>(0, in));
+    if (out <= 0 && in <= 0) {
+      if (deadline.passed()) return false;
+      ::sched_yield();  // with one CPU the peer must get it
+    }
+  }
+  return true;
+}
+
+// The same with blocks in both directions at once, as in most collectives.
+std::optional<uint64_t> both_bytes_per_s(const Connection& connection, CpuPair cpus) {
+  Deadline deadline = Deadline::after_ms(kLimitMs);
+  uint64_t ns = 0;
+  auto run_end = [&](const Fd& fd, uint64_t* took_ns) {
+    std::vector<char> from(kBlock, 1);
+    std::vector<char> to(kBlock, 0);
+    auto start = Clock::now();
+    for (size_t i = 0; i < kBlocks; ++i) {
+      if (i == kOpening) start = Clock::now();
+      if (!exchange_block(fd, from, to, deadline)) return;
+    }
+    if (took_ns != nullptr) *took_ns = ns_since(start);
+  };
+  run_pinned(
+      cpus.first, [&] { run_end(connection.first, &ns); }, cpus.second, [&] { run_end(connection.second, nullptr); });
+  return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
+}
+
+using Stream = std::optional<uint64_t>(const Connection& connection, CpuPair cpus);
+
 // The quickest of some passes: the others were disturbed.
-std::optional<uint64_t> best_stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
+std::optional<uint64_t> best_bytes_per_s(Stream* stream, const Connection& connection, CpuPair cpus) {
   constexpr int kPasses = 3;
   uint64_t best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
-    auto rate = stream_bytes_per_s(connection, cpus);
+    auto rate = stream(connection, cpus);
     if (!rate) return std::nullopt;  // bytes are left over: the connection is of no more use
     best = std::max(best, *rate);
   }
@@ -178,9 +223,10 @@ std::optional<TcpCost> probe_tcp(CpuPair cpus) {
   if (!connection) return std::nullopt;
   auto ns = small_message_ns(*connection, cpus);
   auto of_call = ns ? call_ns(*connection, cpus.first) : std::nullopt;
-  auto bytes_per_s = of_call ? best_stream_bytes_per_s(*connection, cpus) : std::nullopt;
-  if (!bytes_per_s) return std::nullopt;
-  return TcpCost{*ns, *of_call, *bytes_per_s};
+  auto bytes_per_s = of_call ? best_bytes_per_s(stream_bytes_per_s, *connection, cpus) : std::nullopt;
+  auto both = bytes_per_s ? best_bytes_per_s(both_bytes_per_s, *connection, cpus) : std::nullopt;
+  if (!both) return std::nullopt;
+  return TcpCost{*ns, *of_call, *bytes_per_s, *both};
 }
 
 }  // namespace tutti

@@ -19,6 +19,8 @@ struct MemoryRates {
   uint64_t reduce_bytes_per_s = 0;
   uint64_t cached_bytes_per_s = 0;
   uint64_t last_level_bytes_per_s = 0;
+  uint64_t cached_copy_bytes_per_s = 0;
+  uint64_t last_level_copy_bytes_per_s = 0;
 };
 // Of one core; 0 when unknown.
 struct CacheSizes {
@@ -52,7 +54,8 @@ std::optional<PullCost> probe_pull(CpuPair cpus);
 struct TcpCost {
   uint64_t ns = 0;       // one way of a small message
   uint64_t call_ns = 0;  // of one call that sends or receives it
-  uint64_t bytes_per_s = 0;
+  uint64_t bytes_per_s = 0;       // one core sending, another one receiving
+  uint64_t both_bytes_per_s = 0;  // each doing both: so much in each direction
 };
 std::optional<TcpCost> probe_tcp(CpuPair cpus);
 

@@ -37,6 +37,7 @@ struct StreamLayout {
   int channels = 1;
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;
+  int mapped_slots = 0;  // so many, where the sender has mapped them, are in use at most; 0: all. Alike within a host
 
   // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
   // way. In memory that the sender has mapped, fewer of them stay in the caches; those of a single peer are to exceed
@@ -44,7 +45,9 @@ struct StreamLayout {
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
   int mapped_direct_slots() const { return nranks == 2 ? 32 : 16; }
   int slots_in_use(int channel, bool mapped) const {
-    return channel == direct_channel() && mapped ? mapped_direct_slots() : shape(channel).slots;
+    if (!mapped) return shape(channel).slots;
+    if (channel == direct_channel()) return mapped_direct_slots();
+    return mapped_slots > 0 ? std::min(mapped_slots, slots) : slots;
   }
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }

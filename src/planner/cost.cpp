@@ -11,9 +11,9 @@ namespace {
 
 // An executor's step that sends or receives, without data: instructions of ours, which calibration has no part of to
 // measure.
-constexpr uint64_t kMessageNs = 20;
+constexpr uint64_t kMessageNs = 10;
 // From when a message is there until its receiver, which waits for it, has gone on.
-constexpr uint64_t kHopNs = 50;
+constexpr uint64_t kHopNs = 25;
 constexpr uint64_t kLineBytes = 64;
 // Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
 constexpr uint64_t kLaunchNs = 4000;
@@ -39,6 +39,15 @@ uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
 }
 
+// Of what is left when something at `whole` per second has a part that goes at `part` per second.
+uint64_t rate_without(uint64_t whole, uint64_t part) {
+  if (whole >= part) return UINT64_MAX / 16;
+  return share_of(whole, part, part - whole);
+}
+
+// Of what takes the time of both.
+uint64_t rate_with(uint64_t one, uint64_t other) { return share_of(one, other, saturating_add(one, other)); }
+
 // How much of what a call touches lies where, in parts of kWhole.
 struct Residence {
   static constexpr uint64_t kWhole = uint64_t{1} << 32;
@@ -55,7 +64,9 @@ struct Residence {
   }
 };
 
-// Input, output and slots in flight, over and over: of what exceeds a cache, the cache still has its part.
+// Input, output and slots in flight, over and over. Of what exceeds the last level, which all cores fill, that still
+// has its part. A core's own cache loses what was used least recently, which is what comes next: it has nothing left of
+// twice its size.
 Residence residence_of(const TopologyHost& host, uint64_t bytes) {
   using Wide = unsigned __int128;
   Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
@@ -64,7 +75,8 @@ Residence residence_of(const TopologyHost& host, uint64_t bytes) {
   };
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
   Residence found;
-  found.l2 = part(l2_bytes);
+  uint64_t at_most = 2 * part(l2_bytes);
+  found.l2 = at_most - std::min(at_most, Residence::kWhole);
   found.last_level = part(std::max(l2_bytes, last_level_bytes_per_rank(host))) - found.l2;
   found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;
@@ -77,7 +89,8 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       shape_(shape),
       has_root_(has_root(inputs.request.collective)),
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
-      rank_ns_(topology_.ranks.size()) {
+      rank_ns_(topology_.ranks.size()),
+      sending_ns_(topology_.ranks.size()) {
   uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers));
@@ -114,25 +127,32 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   // wait for each other after every piece; in the caches that is most of what they take, and calls overlap it.
   uint64_t to_slot = std::min(saturating_mul(2, copy), saturating_mul(2, costs.slot_bytes_per_s.value));
   Residence residence = residence_of(host, bytes);
-  auto rate = [&](uint64_t memory_rate) {
-    uint64_t one = residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, memory_rate);
-    return saturating_mul(threads, one);
+  auto copy_rate = [&](uint64_t memory_rate) {
+    uint64_t l2 = costs.cached_copy_bytes_per_s.value, last_level = costs.last_level_copy_bytes_per_s.value;
+    return saturating_mul(threads, residence.rate(l2, last_level, memory_rate));
   };
-  made.own_copy_bytes_per_s = rate(copy);
-  made.reduce_bytes_per_s = rate(reduce);
+  made.own_copy_bytes_per_s = copy_rate(copy);
+  made.reduce_bytes_per_s = saturating_mul(
+      threads, residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, reduce));
   // Where the other core is far away, what it stored comes from there more slowly than from any cache.
   uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
-  made.copy_bytes_per_s = std::min(rate(to_slot), between_cores);
+  made.copy_bytes_per_s = std::min(copy_rate(to_slot), between_cores);
   made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
   made.call_ns = costs.tcp_call_ns.value;
-  made.socket_bytes_per_s = costs.tcp_bytes_per_s.value;
+  // The calibrated streams are one block in the caches over and over. What lies in memory instead takes each end as
+  // much longer as half a copy does.
+  uint64_t cached_copy = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
+  uint64_t uncached = rate_without(made.own_copy_bytes_per_s, cached_copy);
+  uint64_t sending = rate_without(costs.tcp_both_bytes_per_s.value, costs.tcp_bytes_per_s.value);
+  made.send_bytes_per_s = rate_with(sending, saturating_mul(2, uncached));
+  made.receive_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
 }
 
-// Out of place a rank copies its own block as well, which it may have read for others already.
+// Out of place a rank copies its own block as well. Where others get the same, it has read it for them already.
 void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
@@ -146,7 +166,8 @@ void Work::add_own_blocks(const Request& request) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
-    rank_ns_[rank] = saturating_add(rank_ns_[rank], collective == TUTTI_ALL_TO_ALL ? copy_ns : copy_ns / 2);
+    bool others_get_it = collective == TUTTI_ALL_GATHER || collective == TUTTI_BROADCAST;
+    rank_ns_[rank] = saturating_add(rank_ns_[rank], others_get_it ? copy_ns / 2 : copy_ns);
   }
 }
 
@@ -154,8 +175,8 @@ uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
 }
 
-uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes) {
-  return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, host.socket_bytes_per_s));
+uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s) {
+  return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, bytes_per_s));
 }
 
 void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
@@ -195,8 +216,11 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
   } else {
-    sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes));
-    receiver_ns = saturating_add(receiver_ns, socket_ns(receiver, messages, total_bytes));
+    sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes, sender.send_bytes_per_s));
+    receiver_ns = saturating_add(receiver_ns, socket_ns(receiver, messages, total_bytes, receiver.receive_bytes_per_s));
+    sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.call_ns));
+    // A rank that only sends is ahead of its receiver, which does nothing meanwhile.
+    if (!has_root_) covered_hop_ns_ = std::max(covered_hop_ns_, sender.call_ns);
   }
   if (topology_.ranks[from].host != topology_.ranks[to].host)
     sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
@@ -242,10 +266,13 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
-  uint64_t busiest_ns = 0, network_ns = 0;
+  uint64_t busiest_ns = 0, network_ns = 0, sending_ns = 0;
   std::vector<uint64_t> host_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
-    busiest_ns = std::max(busiest_ns, rank_ns_[rank]);
+    if (rank_ns_[rank] > busiest_ns) {
+      busiest_ns = rank_ns_[rank];
+      sending_ns = sending_ns_[rank];
+    }
     uint64_t& host = host_ns[topology_.ranks[rank].host];
     host = saturating_add(host, rank_ns_[rank]);
   }
@@ -255,7 +282,10 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);
   WireLoad::Busiest wire = wires_ ? wires_->busiest() : WireLoad::Busiest();
-  uint64_t latency_ns = saturating_add(saturating_mul(hops, hop_ns_), wires_ ? kLaunchNs : 0);
+  // A message's way over a socket begins with the call that sends it, and the busiest rank's own are counted already.
+  uint64_t covered_ns = std::min(saturating_mul(hops, covered_hop_ns_), sending_ns);
+  uint64_t hops_ns = saturating_mul(hops, hop_ns_);
+  uint64_t latency_ns = saturating_add(hops_ns - std::min(hops_ns, covered_ns), wires_ ? kLaunchNs : 0);
   uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
   uint64_t fill_ns = saturating_mul(message_ns_, fill);
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);

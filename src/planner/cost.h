@@ -58,7 +58,8 @@ class Work {
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
-    uint64_t socket_bytes_per_s = 1;    // one core sending or receiving
+    uint64_t send_bytes_per_s = 1;      // what else of it, of one core
+    uint64_t receive_bytes_per_s = 1;
     uint64_t turn_ns = 0;               // until a waiting rank gets its turn, 0 when each has its own processor
     uint64_t network_bytes_per_s = 1;
     uint64_t network_bytes = 0;
@@ -71,7 +72,7 @@ class Work {
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
-  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes);
+  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
@@ -81,10 +82,12 @@ class Work {
   const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
+  std::vector<uint64_t> sending_ns_;  // of that, in system calls that send
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
   uint64_t hop_ns_ = 0;      // the slowest link's
+  uint64_t covered_hop_ns_ = 0;  // so much of it is a system call of the sender, which has its own to make meanwhile
   uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
 };
 

@@ -127,6 +127,8 @@ void describe(V& v, T& costs) {
   v.figure("reduce_bytes_per_s", costs.reduce_bytes_per_s);
   v.figure("cached_bytes_per_s", costs.cached_bytes_per_s);
   v.figure("last_level_bytes_per_s", costs.last_level_bytes_per_s);
+  v.figure("cached_copy_bytes_per_s", costs.cached_copy_bytes_per_s);
+  v.figure("last_level_copy_bytes_per_s", costs.last_level_copy_bytes_per_s);
   v.figure("memory_bytes_per_s", costs.memory_bytes_per_s);
   v.figure("streaming_bytes", costs.streaming_bytes);
   v.figure("cache_line_ns", costs.cache_line_ns);
@@ -138,6 +140,7 @@ void describe(V& v, T& costs) {
   v.figure("tcp_ns", costs.tcp_ns);
   v.figure("tcp_call_ns", costs.tcp_call_ns);
   v.figure("tcp_bytes_per_s", costs.tcp_bytes_per_s);
+  v.figure("tcp_both_bytes_per_s", costs.tcp_both_bytes_per_s);
   v.number("measured_at_s", costs.measured_at_s, 0, kLatestSecond);
 }
 

@@ -126,11 +126,13 @@ struct Costs {
   Figure reduce_bytes_per_s{6'000'000'000};   // one core, c = a + b in float32, payload of c, out of cache
   Figure cached_bytes_per_s{25'000'000'000};  // the same within L2
   Figure last_level_bytes_per_s{16'000'000'000};  // and within one core's part of the last level of caches
+  Figure cached_copy_bytes_per_s{37'000'000'000};      // one core copying within L2
+  Figure last_level_copy_bytes_per_s{24'000'000'000};  // and within its part of the last level
   Figure memory_bytes_per_s{32'000'000'000};  // all allowed cores copying at once, payload of all together
   // One core copies this much and more, and reads it, faster with stores past the caches; kNeverStreams: it never does.
   Figure streaming_bytes{16 << 20};
   Figure cache_line_ns{100};                  // a line's way from one core to another
-  Figure slot_bytes_per_s{4'000'000'000};     // 256 KiB into shared memory, and then out again by another core
+  Figure slot_bytes_per_s{4'000'000'000};     // what L2 holds into shared memory, and out again by another core
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
   Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv
@@ -138,6 +140,7 @@ struct Costs {
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
   Figure tcp_call_ns{3'000};                  // what of it the call takes that sends or receives
   Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream
+  Figure tcp_both_bytes_per_s{1'250'000'000};  // the same in each direction at once, a core at each end
   uint64_t measured_at_s = 0;                 // seconds since 1970; 0: not measured, or not known when
   friend bool operator==(const Costs&, const Costs&) = default;
 };

@@ -153,10 +153,12 @@ void add_costs(TreeNode& host, const Costs& costs) {
   rate("float32 add, one core", costs.reduce_bytes_per_s);
   rate("float32 add, one core, within L2", costs.cached_bytes_per_s);
   rate("float32 add, one core, within LLC", costs.last_level_bytes_per_s);
+  rate("copy, one core, within L2", costs.cached_copy_bytes_per_s);
+  rate("copy, one core, within LLC", costs.last_level_copy_bytes_per_s);
   rate("copy, all cores together", costs.memory_bytes_per_s);
   size("stores past the caches pay off from", costs.streaming_bytes);
   time("cache line to another core", costs.cache_line_ns);
-  rate("256 KiB to another core, in and out", costs.slot_bytes_per_s);
+  rate("through slots to another core", costs.slot_bytes_per_s);
   time("wake a sleeper on another core", costs.wake_ns);
   time("yield to a process on the same core", costs.yield_ns);
   time("read another process's memory, setup", costs.pull_ns);
@@ -164,6 +166,7 @@ void add_costs(TreeNode& host, const Costs& costs) {
   time("loopback TCP, one way", costs.tcp_ns);
   time("loopback TCP, a send or receive call", costs.tcp_call_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
+  rate("loopback TCP, each way at once", costs.tcp_both_bytes_per_s);
 }
 
 }  // namespace

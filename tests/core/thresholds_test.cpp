@@ -155,10 +155,37 @@ TEST_CASE("each rank goes by its own host") {
 }
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
+  CHECK(data_path_for(one_host(2, 2), 0).spread.own_bytes == 1 << 20);
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);
   Topology unknown = one_host(2, 2);
   unknown.hosts.front().inventory.caches.clear();
   CHECK(data_path_for(unknown, 0).spread.bytes == 0);
+}
+
+TEST_CASE("the slots of ranks that take turns fit into the last level of caches, but are never less than two") {
+  constexpr uint64_t kSlot = 256 << 10;
+  auto slots_of = [](int ranks, int cpus, uint64_t last_level_bytes) {
+    Topology topology = one_host(ranks, cpus);
+    topology.hosts.front().inventory.caches.back().size_bytes = last_level_bytes;
+    return mapped_slots_for(topology, 0, kSlot);
+  };
+  CHECK(slots_of(2, 2, 32 << 20) == 0);
+  CHECK(slots_of(4, 2, 32 << 20) == 10);
+  CHECK(slots_of(8, 2, 32 << 20) == 2);
+  CHECK(slots_of(8, 2, 64 << 20) == 4);
+  CHECK(slots_of(64, 2, 32 << 20) == 2);
+  StreamLayout layout{.nranks = 8, .channels = 2};
+  CHECK(layout.slots_in_use(0, true) == 4);
+  layout.mapped_slots = 2;
+  CHECK(layout.slots_in_use(0, true) == 2);
+  CHECK(layout.slots_in_use(0, false) == 4);
+  CHECK(layout.slots_in_use(layout.direct_channel(), true) == 16);
+  layout.mapped_slots = 10;
+  CHECK(layout.slots_in_use(1, true) == 4);
+}
+
+TEST_CASE("ranks that take turns on a processor use few places of their slots") {
+  for (int ranks : {3, 4, 8}) CHECK(data_path_for(one_host(ranks, 2), 0).spread.bytes == 0);
 }

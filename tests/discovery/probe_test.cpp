@@ -17,6 +17,8 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
                                     &Costs::reduce_bytes_per_s,
                                     &Costs::cached_bytes_per_s,
                                     &Costs::last_level_bytes_per_s,
+                                    &Costs::cached_copy_bytes_per_s,
+                                    &Costs::last_level_copy_bytes_per_s,
                                     &Costs::memory_bytes_per_s,
                                     &Costs::streaming_bytes,
                                     &Costs::cache_line_ns,
@@ -27,7 +29,8 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
                                     &Costs::pull_bytes_per_s,
                                     &Costs::tcp_ns,
                                     &Costs::tcp_call_ns,
-                                    &Costs::tcp_bytes_per_s};
+                                    &Costs::tcp_bytes_per_s,
+                                    &Costs::tcp_both_bytes_per_s};
   for (auto figure : figures) {
     CHECK((costs.*figure).value > 0);
     CHECK(((costs.*figure).origin == Origin::kProbe || costs.*figure == defaults.*figure));

@@ -131,9 +131,11 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
       {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
       {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kLarge, ""},
       {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
+      {&Costs::cached_copy_bytes_per_s, true, kCached, ""}, {&Costs::last_level_copy_bytes_per_s, true, 1 << 20, ""},
       {&Costs::cache_line_ns, false, kTiny, ""},
       {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
-      {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"}};
+      {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"},
+      {&Costs::tcp_both_bytes_per_s, true, kLarge, "tcp"}};
   for (const Dearer& dearer : all) {
     Topology topology = test::make_topology(1, 8, 4);
     topology.hosts[0].inventory.caches.push_back({3, 32 << 20, 1, 4});
@@ -148,6 +150,60 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
       CHECK(predicted(after, candidate.algorithm) >= candidate.predicted_ns);
     }
   }
+}
+
+// Of "direct" among two ranks of one host.
+uint64_t predicted_of(const Topology& topology, Collective collective, uint64_t size_bytes) {
+  Request request = bytes(size_bytes);
+  request.collective = collective;
+  request.root = has_root(collective) ? 0 : -1;
+  return predicted(must_choose(topology, request), "direct");
+}
+
+TEST_CASE("a root copies its own block out of place, which it has read already where others get it too") {
+  constexpr uint64_t kBytes = 64 << 10;
+  Topology topology = test::make_topology(1, 2);
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.cached_copy_bytes_per_s.value = 1'000'000'000;  // a nanosecond each
+  costs.slot_bytes_per_s.value = 100'000'000'000;
+  auto about = [](uint64_t ns) { return Catch::Matchers::WithinRel(static_cast<double>(ns), 0.02); };
+  // A half of the bytes is the root's, the other half comes or goes.
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_GATHER, kBytes)), about(kBytes));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_SCATTER, kBytes)), about(kBytes));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes)), about(kBytes + kBytes / 2));
+}
+
+TEST_CASE("over sockets a rank sends while another one's message is on its way") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_ns.value = 10'000;
+  costs.tcp_call_ns.value = 8'000;
+  // Two calls, and what of the way is not the sender's.
+  uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
+  CHECK(all_ns >= 18'000);
+  CHECK(all_ns < 18'500);
+  CHECK(predicted_of(topology, TUTTI_GATHER, 64) >= 18'000);
+}
+
+TEST_CASE("over sockets sending costs what both directions at once take more than one, and memory comes on top") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_bytes_per_s.value = 1'000'000'000;
+  costs.tcp_both_bytes_per_s.value = 750'000'000;
+  costs.cached_copy_bytes_per_s.value = costs.last_level_copy_bytes_per_s.value = 1'000'000'000'000;
+  constexpr uint64_t kBytes = 4 << 20;
+  auto in_ns = [](double bytes, double bytes_per_us) { return bytes / bytes_per_us * 1000; };
+  auto all_gather_ns = [&] { return static_cast<double>(predicted_of(topology, TUTTI_ALL_GATHER, kBytes)); };
+  double cached_ns = all_gather_ns();
+  CHECK_THAT(cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 750), 0.05));
+  costs.copy_bytes_per_s.value = 1'000'000'000;
+  costs.memory_bytes_per_s.value = 2'000'000'000;
+  topology.hosts[0].inventory.caches.clear();
+  // Half a copy at each end, and half of one of the own block.
+  CHECK_THAT(all_gather_ns() - cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 1000) * 1.5, 0.05));
 }
 
 TEST_CASE("ranks of one host that are made to use a network have one worker, as those of several hosts") {
@@ -186,9 +242,10 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
       Costs& costs = host.inventory.costs;
       for (Figure* figure :
            {&costs.copy_bytes_per_s, &costs.reduce_bytes_per_s, &costs.cached_bytes_per_s,
-            &costs.last_level_bytes_per_s, &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
+            &costs.last_level_bytes_per_s, &costs.cached_copy_bytes_per_s, &costs.last_level_copy_bytes_per_s,
+            &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_bytes_per_s,
             &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns, &costs.tcp_call_ns,
-            &costs.tcp_bytes_per_s}) {
+            &costs.tcp_bytes_per_s, &costs.tcp_both_bytes_per_s}) {
         figure->value = value;
       }
     }
