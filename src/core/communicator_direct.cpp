@@ -48,9 +48,13 @@ Status Communicator::run_direct(const CallArguments& arguments) {
   Blocking& call = arguments.collective == TUTTI_SEND ? send_ : receive_;
   TUTTI_TRY(admit_again(call, arguments));
   bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed) && !has_profiler_;
-  if (is_first && direct_->run_now(call.request, wait_policy_.spin_ns > 0)) return {};
-  take_queued_direct();  // they came before it
-  post_direct(call.request);
+  using Now = PointToPoint::Now;
+  Now came = is_first ? direct_->run_now(call.request, wait_policy_.spin_ns > 0) : Now::kNothing;
+  if (came == Now::kDone) return {};
+  if (came == Now::kNothing) {
+    take_queued_direct();  // they came before it
+    post_direct(call.request);
+  }
   drive(call.request);
   return std::move(call.request.result);
 }

@@ -22,10 +22,14 @@ bool PointToPoint::Lane::is_busy() const {
   return !unsent.empty() || !offered.empty() || !flowing.empty() || !arriving.empty() || !settling.empty();
 }
 
-void PointToPoint::post(tutti_request& request) {
+void PointToPoint::enter(tutti_request& request) {
   request.transfer = {};
   in_flight_.push_back(&request);
   in_flight_.back()->transfer.position = in_flight_.size() - 1;
+}
+
+void PointToPoint::post(tutti_request& request) {
+  enter(request);
   try {
     (request.arguments.collective == TUTTI_RECV) ? post_receive(request) : post_send(request);
   } catch (...) {
@@ -119,6 +123,12 @@ void PointToPoint::watch(const tutti_request& request) const {
 void PointToPoint::settle_later(Lane& lane, tutti_request& request, uint64_t puts) {
   lane.settling.push_back({&request, puts});
   request.transfer.settles = true;
+}
+
+// Of a send whose only message the link has just taken.
+void PointToPoint::settle_sent(Peer& peer, tutti_request& send, uint64_t size_bytes) {
+  bool is_line = size_bytes <= kInlineBytes;
+  settle_later(lanes_[peer.rank()], send, is_line ? peer.puts() + 1 : peer.puts());
 }
 
 // Completes what only waited for the link: the peer then has all that it waits for, also if this rank does not come

@@ -29,9 +29,11 @@ class PointToPoint {
   // Everything outlives it.
   PointToPoint(int rank, Links& links, MemoryRegistry& memory, const DataPathOptions& options, Events events);
 
+  // What came of a call that was to run at once: it is done; advance() completes it; or nothing has happened.
+  enum class Now : uint8_t { kDone, kUnderWay, kNothing };
   // Runs a blocking call whose arguments are right to its end, if nothing is under way and its message can go, or has
-  // come, at once. Otherwise nothing has happened: post() it. May watch for a message.
-  bool run_now(const tutti_request& request, bool may_watch);
+  // come, at once. Where nothing has happened post() it. May watch for a message.
+  Now run_now(tutti_request& request, bool may_watch);
   // Takes a request whose arguments are right; advance() completes it. When it throws it has not taken it.
   void post(tutti_request& request);
   // Joins in connecting to `rank`. False when it does so already, or that is done.
@@ -89,8 +91,11 @@ class PointToPoint {
   static const std::byte* payload_of(const RecvStream& stream, const Message& message);
   static uint64_t room_of(MessageKind kind);
 
-  bool send_now(Peer& peer, const tutti_request& send);
+  Now send_now(Peer& peer, tutti_request& send);
   bool receive_now(Peer& peer, const tutti_request& receive, bool may_watch);
+  static void await_message(Peer& peer, const RecvStream& stream, bool may_watch);
+  // It is under way from here on.
+  void enter(tutti_request& request);
 
   Result<bool> connect();
   Result<bool> advance(Peer& peer);
@@ -125,6 +130,7 @@ class PointToPoint {
   Result<bool> read_piece(tutti_request& receive);
   // The request is done once the link has sent what concerns it: `puts` as in Settling.
   static void settle_later(Lane& lane, tutti_request& request, uint64_t puts = 0);
+  void settle_sent(Peer& peer, tutti_request& send, uint64_t size_bytes);
   bool settle(Peer& peer);
   void post_receive(tutti_request& request);
   void post_send(tutti_request& request);

@@ -6,27 +6,43 @@
 
 namespace tutti {
 
-bool PointToPoint::run_now(const tutti_request& request, bool may_watch) {
+PointToPoint::Now PointToPoint::run_now(tutti_request& request, bool may_watch) {
   constexpr uint32_t kMostInARow = 64;  // the other peers have something to say, too
   int rank = request.arguments.peer;
   bool is_free = rank >= 0 && !is_busy() && ++in_a_row_ < kMostInARow;
   Peer* peer = is_free ? links_.peers()[rank].get() : nullptr;
-  bool runs = false;
-  if (peer != nullptr && !peer->needs_poll() && !peer->is_broken()) {
+  Now came = Now::kNothing;
+  if (peer != nullptr && !peer->is_broken()) {
     bool is_send = request.arguments.collective == TUTTI_SEND;
-    runs = is_send ? send_now(*peer, request) : receive_now(*peer, request, may_watch);
+    came = is_send ? send_now(*peer, request) : receive_now(*peer, request, may_watch) ? Now::kDone : Now::kNothing;
   }
-  if (!runs) in_a_row_ = 0;
-  return runs;
+  if (came != Now::kDone) in_a_row_ = 0;
+  return came;
 }
 
-bool PointToPoint::send_now(Peer& peer, const tutti_request& send) {
+PointToPoint::Now PointToPoint::send_now(Peer& peer, tutti_request& send) {
   uint64_t size = send.geometry.input_bytes;
-  if (!may_be_kept(peer, size)) return false;
+  if (!may_be_kept(peer, size) || !peer.sent_all()) return Now::kNothing;
   auto sent = send_payload(peer, eager_header(send.arguments), send.arguments.input, size);
-  if (!sent.ok() || *sent == PutResult::kFull) return false;
-  lanes_[peer.rank()].kept_there += credit_of(size);
-  return true;
+  if (!sent.ok() || *sent == PutResult::kFull) return Now::kNothing;
+  Lane& lane = lanes_[peer.rank()];
+  lane.kept_there += credit_of(size);
+  if (peer.sent_all()) return Now::kDone;
+  // The link still reads from the caller's memory.
+  enter(send);
+  send.transfer.peer = peer.rank();
+  settle_sent(peer, send, size);
+  return Now::kUnderWay;
+}
+
+void PointToPoint::await_message(Peer& peer, const RecvStream& stream, bool may_watch) {
+  constexpr int kMostPolls = 8;  // some microseconds, in which an answer comes
+  auto awaits = [&] { return !stream.ready() && !peer.is_broken(); };
+  if (!peer.needs_poll()) {
+    if (may_watch) watch_while(awaits);
+    return;
+  }
+  for (int i = 0; i < (may_watch ? kMostPolls : 1) && awaits(); ++i) peer.poll();
 }
 
 // Takes the next message if the receive is for it, and nothing is the matter with it.
@@ -34,7 +50,7 @@ bool PointToPoint::receive_now(Peer& peer, const tutti_request& receive, bool ma
   const CallArguments& wanted = receive.arguments;
   if (inbox_.kept() > 0 || wanted.tag < 0) return false;
   RecvStream& stream = peer.recv_stream(channel_);
-  if (may_watch) watch_while([&] { return !stream.ready() && !peer.is_broken(); });
+  await_message(peer, stream, may_watch);
   if (!stream.ready()) return false;
   const Line& line = stream.next_line();
   Message message = decode(line);

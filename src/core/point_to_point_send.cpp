@@ -43,7 +43,6 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     const CallArguments& arguments = request.arguments;
     uint64_t size = request.transfer.size_bytes;
     bool is_eager = may_be_kept(peer, size);
-    bool is_line = size <= kInlineBytes;
     Header header = eager_header(arguments);
     if (!is_eager) header.kind = Kind::kOffer;
     PutResult result;
@@ -59,7 +58,7 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     moved = true;
     if (is_eager) {
       lane.kept_there += credit_of(size);
-      settle_later(lane, request, is_line ? peer.puts() + 1 : peer.puts());
+      settle_sent(peer, request, size);
     } else {
       lane.offers = request.transfer.offer == UINT32_MAX ? 0 : request.transfer.offer;
       lane.offered.push_back(&request);

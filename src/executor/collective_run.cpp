@@ -132,6 +132,15 @@ bool CollectiveRun::drive(size_t channel) noexcept {
   }
 }
 
+// Each look at a link may be a system call. What peers send that nobody waits for yet can stay with them for a while.
+void CollectiveRun::poll_peers() {
+  constexpr uint32_t kAllEvery = 4;
+  bool polls_all = polled_.size() == 1 || active_ > 1 || channels_[0].waiting_for() < 0 || ++looks_ % kAllEvery == 0;
+  for (Peer* peer : polled_) {
+    if (polls_all || peer->rank() == channels_[0].waiting_for() || !peer->sent_all()) peer->poll();
+  }
+}
+
 Result<Progress> CollectiveRun::advance_alone() {
   if (active_ == 1 && polled_.empty()) {  // nothing to take turns with
     auto progress = channels_[0].advance();
@@ -139,9 +148,7 @@ Result<Progress> CollectiveRun::advance_alone() {
     return progress;
   }
   // What a rank sends at once does not wait until it has looked for what has come.
-  if (std::exchange(has_begun_, true)) {
-    for (Peer* peer : polled_) peer->poll();
-  }
+  if (std::exchange(has_begun_, true)) poll_peers();
   bool all_done = true;
   bool moved = false;
   for (size_t i = 0; i < active_; ++i) {

@@ -78,6 +78,7 @@ class CollectiveRun {
   };
 
   Result<Progress> advance_alone();
+  void poll_peers();
   bool may_share() const;
   bool is_worth_sharing() const;
   bool advance_together();
@@ -97,6 +98,7 @@ class CollectiveRun {
   bool alone_ = false;              // it did not help, and nothing has moved since
   bool has_begun_ = false;          // the current call
   std::vector<Peer*> polled_;       // peers of the current call whose links need polling
+  uint32_t looks_ = 0;              // at some of them
 };
 
 }  // namespace tutti

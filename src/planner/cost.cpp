@@ -15,6 +15,8 @@ constexpr uint64_t kMessageNs = 10;
 // From when a message is there until its receiver, which waits for it, has gone on.
 constexpr uint64_t kHopNs = 25;
 constexpr uint64_t kLineBytes = 64;
+// So many slices to a peer are on the way at a time: one that is being sent, and one that is being received.
+constexpr uint64_t kSlicesOnTheWay = 2;
 // Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
 constexpr uint64_t kLaunchNs = 4000;
 constexpr uint64_t kGpuMessageNs = 100;
@@ -137,6 +139,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   // Where the other core is far away, what it stored comes from there more slowly than from any cache.
   uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
   made.copy_bytes_per_s = std::min(copy_rate(to_slot), between_cores);
+  made.memory_copy_bytes_per_s = copy;
   made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -148,6 +151,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t sending = rate_without(costs.tcp_both_bytes_per_s.value, costs.tcp_bytes_per_s.value);
   made.send_bytes_per_s = rate_with(sending, saturating_mul(2, uncached));
   made.receive_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
+  made.l2_bytes = cache_bytes_per_cpu(inventory);
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
 }
@@ -177,6 +181,16 @@ uint64_t Work::slices_of(uint64_t bytes) const {
 
 uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s) {
   return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, bytes_per_s));
+}
+
+// What waits in sockets for its receiver has left the second-level caches where all ranks together have more on the way
+// than these hold (unknown: they hold it). Then it costs what a copy in memory costs besides.
+uint64_t Work::overflow_ns(const Host& host, uint64_t hops) {
+  uint64_t on_the_way = host.window_bytes / std::max<uint64_t>(1, hops) / host.cpus;
+  bool fits = host.l2_bytes == 0 || on_the_way <= host.l2_bytes;
+  if (fits) return 0;
+  uint64_t overflows = host.socket_bytes - share_of(host.socket_bytes, host.l2_bytes, on_the_way);
+  return ns_for(overflows, host.memory_copy_bytes_per_s) / host.cpus;
 }
 
 void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
@@ -221,10 +235,17 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.call_ns));
     // A rank that only sends is ahead of its receiver, which does nothing meanwhile.
     if (!has_root_) covered_hop_ns_ = std::max(covered_hop_ns_, sender.call_ns);
+    uint64_t slices_bytes = saturating_mul(saturating_mul(kSlicesOnTheWay, shape_.slice_bytes), shape_.channels);
+    uint64_t window = std::min(bytes, slices_bytes);
+    sender.socket_bytes = saturating_add(sender.socket_bytes, total_bytes);
+    sender.window_bytes = saturating_add(sender.window_bytes, saturating_mul(window, times));
   }
   if (topology_.ranks[from].host != topology_.ranks[to].host)
     sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
-  message_ns_ = std::max(message_ns_, saturating_add(sender_ns, receiver_ns) / messages);
+  // A socket's latency has the two ends' calls in it.
+  uint64_t calls_ns = link.mapped ? 0 : saturating_add(sender.call_ns, receiver.call_ns);
+  uint64_t slice_ns = saturating_add(sender_ns, receiver_ns) / messages;
+  message_ns_ = std::max(message_ns_, slice_ns - std::min(slice_ns, calls_ns));
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
@@ -277,7 +298,8 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
     host = saturating_add(host, rank_ns_[rank]);
   }
   for (size_t h = 0; h < hosts_.size(); ++h) {
-    busiest_ns = std::max(busiest_ns, host_ns[h] / hosts_[h].cpus);
+    uint64_t of_a_cpu = saturating_add(host_ns[h] / hosts_[h].cpus, overflow_ns(hosts_[h], hops));
+    busiest_ns = std::max(busiest_ns, of_a_cpu);
     network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);

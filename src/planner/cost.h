@@ -53,6 +53,7 @@ class Work {
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
+    uint64_t memory_copy_bytes_per_s = 1;
     uint64_t reduce_bytes_per_s = 1;
     uint64_t pull_min_bytes = 0;        // calls so large that results are stored past the caches do not pull
     uint64_t pull_ns = 0;
@@ -60,6 +61,9 @@ class Work {
     uint64_t call_ns = 1;               // of one system call on a socket
     uint64_t send_bytes_per_s = 1;      // what else of it, of one core
     uint64_t receive_bytes_per_s = 1;
+    uint64_t l2_bytes = 0;              // of a processor; 0: unknown
+    uint64_t socket_bytes = 0;          // that its ranks send over sockets, in all
+    uint64_t window_bytes = 0;          // of these, what may be on the way in each hop, over all hops
     uint64_t turn_ns = 0;               // until a waiting rank gets its turn, 0 when each has its own processor
     uint64_t network_bytes_per_s = 1;
     uint64_t network_bytes = 0;
@@ -73,6 +77,7 @@ class Work {
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s);
+  static uint64_t overflow_ns(const Host& host, uint64_t hops);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 

@@ -234,6 +234,20 @@ TEST_CASE("slices are shares of a core's cache, the largest where both ends of a
   CHECK(slice_bytes(1, "tcp", 512 * kKiB, 512 * kKiB) == 256 * kKiB);
 }
 
+TEST_CASE("what sockets hold costs more where it exceeds the caches, and less goes around a ring at a time") {
+  auto choose_with = [](uint64_t cache_bytes) {
+    Topology topology = test::make_topology(1, 8, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches = {{2, cache_bytes, 2, 1}};
+    Tuning tuning;
+    tuning.slice_bytes = 128 << 10;
+    return must_choose(topology, bytes(1 << 20), tuning);
+  };
+  Choice roomy = choose_with(16 << 20), crowded = choose_with(1 << 20);
+  CHECK(predicted(crowded, "direct_two_shot") > predicted(roomy, "direct_two_shot"));
+  CHECK(predicted(crowded, "ring") < predicted(crowded, "direct_two_shot"));
+}
+
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
   for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
     Topology topology = test::make_topology(2, 4, 2);

@@ -14,6 +14,15 @@ namespace {
 constexpr int kReadsPerPoll = 16;     // so that one busy peer does not keep the others waiting
 constexpr int kDrainReads = 64;
 
+// A single part takes the kernel less to look at.
+ssize_t receive_into(int socket, std::span<iovec> space) {
+  if (space.size() == 1) return ::recv(socket, space[0].iov_base, space[0].iov_len, MSG_DONTWAIT);
+  msghdr message{};
+  message.msg_iov = space.data();
+  message.msg_iovlen = space.size();
+  return ::recvmsg(socket, &message, MSG_DONTWAIT);
+}
+
 }  // namespace
 
 TcpLink::~TcpLink() {
@@ -136,10 +145,7 @@ Status TcpLink::receive() {
     auto space = reader_.space();
     size_t room = 0;
     for (const iovec& part : space) room += part.iov_len;
-    msghdr message{};
-    message.msg_iov = space.data();
-    message.msg_iovlen = space.size();
-    ssize_t received = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+    ssize_t received = receive_into(socket_.get(), space);
     if (received > 0) {
       TUTTI_TRY(reader_.filled(static_cast<size_t>(received)));
       if (static_cast<size_t>(received) < room) return {};  // that was all there is
