@@ -29,6 +29,7 @@ struct Offer {
   uint8_t has_input = 0;
   uint8_t has_output = 0;
   uint8_t in_place = 0;
+  uint8_t is_late = 0;    // its stream has come to the call already, and waits for another gate than the rank's own
   DeviceBuffer input;
   DeviceBuffer output;
 };

@@ -239,7 +239,7 @@ Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stre
       gates_->has_put(number);
       keeper_.rouse();
     }
-    know(number);
+    know({.number = number});
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
     return Put{.is_done = placed.has_value()};
   }
@@ -248,7 +248,7 @@ Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stre
                                            {.reached = {&own().reached, number},
                                             .waits = {&own().gate, number},
                                             .passed = {&own().passed, number}})));
-  know(number, std::move(stage));
+  know({.number = number, .stage = std::move(stage)});
   gates_->has_put(number);
   if (is_last) decide(number, GpuBoard::Verdict::kLaunched);
   keeper_.rouse();
@@ -268,11 +268,11 @@ Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceMo
   if (say(number, offer)) {
     auto placed = all_offer(number) ? place(number) : std::nullopt;
     if (placed) TUTTI_TRY(or_break_down(launch_behind(number, *placed, stream, order)));
-    know(number);
+    know({.number = number});
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
     return Put{.is_done = placed.has_value(), .ends_with = gate};
   }
-  know(number);
+  know({.number = number});
   TUTTI_TRY(or_break_down(await_verdict(number)));
   bool is_launched = board().verdict(number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
   int32_t decider = board().decider(number).load(std::memory_order_relaxed);
@@ -304,12 +304,16 @@ Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
   TUTTI_TRY(communicator_.status());
   TUTTI_TRY(await_place(called_ + 1));
   uint32_t number = begin_call();
-  bool is_last = say(number, offer);
+  Offer late = offer;
+  late.is_late = 1;
+  bool is_last = say(number, late);
+  bool stays = is_last && all_offer(number);
   store_word(own().reached, number);
   gates_->add_late(gate);
-  know(number, std::move(stage), gate);
+  std::vector<Offer> offers = stays && !programs_ ? offers_of(number) : std::vector<Offer>();
+  know({.number = number, .stage = std::move(stage), .gate = gate, .offers = std::move(offers)});
   gates_->has_put(number);
-  if (is_last) decide(number, all_offer(number) ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
+  if (is_last) decide(number, stays ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
   keeper_.rouse();
   if (!comes_before(board().head().decided.load(std::memory_order_acquire), number)) ring(communicator_.rank());
   return {};
@@ -320,7 +324,7 @@ Status GpuCalls::announce(const tutti_request& request) {
   TUTTI_TRY(await_place(called_ + 1));
   uint32_t number = begin_call();
   bool is_last = say(number, {.shape = shape_of(request)});
-  know(number);
+  know({.number = number});
   if (is_last) decide(number, GpuBoard::Verdict::kStaged);
   return {};
 }
@@ -382,10 +386,10 @@ bool GpuCalls::say(uint32_t number, const Offer& offer) {
 }
 
 // This rank has said a call, and either has no more to do for it or does it once the verdict is known.
-void GpuCalls::know(uint32_t number, Stage stage, uint32_t* gate) {
+void GpuCalls::know(Pending pending) {
   std::lock_guard lock(pending_mutex_);
-  if (stage) pending_.push_back({number, std::move(stage), gate});
-  last_known_ = number;
+  last_known_ = pending.number;
+  if (pending.stage) pending_.push_back(std::move(pending));
   settle();
 }
 
@@ -403,23 +407,33 @@ bool GpuCalls::all_offer(uint32_t number) {
   return true;
 }
 
-std::optional<std::vector<PlacedBuffers>> GpuCalls::place(uint32_t number) {
+std::vector<Offer> GpuCalls::offers_of(uint32_t number) const {
+  std::vector<Offer> offers;
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) offers.push_back(board().offer(number, rank));
+  return offers;
+}
+
+Result<std::vector<PlacedBuffers>> GpuCalls::open(std::span<const Offer> offers) {
+  std::lock_guard lock(opening_mutex_);
   std::vector<PlacedBuffers> placed;
-  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    const Offer& each = board().offer(number, rank);
+  for (const Offer& each : offers) {
     PlacedBuffers buffers;
     Status opened = guarded([&]() -> Status {
       if (each.has_input != 0) buffers.input = TUTTI_TRY(own_gpu_->open(each.input));
       if (each.has_output != 0) buffers.output = TUTTI_TRY(own_gpu_->open(each.output));
       return {};
     });
-    if (!opened.ok()) {
-      tell_why_not(fmt::format("memory of rank {}: {}", rank, opened.message()));
-      return {};
-    }
+    if (!opened.ok()) return std::move(opened).within(fmt::format("memory of rank {}", placed.size()));
     placed.push_back(buffers);
   }
   return placed;
+}
+
+std::optional<std::vector<PlacedBuffers>> GpuCalls::place(uint32_t number) {
+  auto placed = open(offers_of(number));
+  if (placed.ok()) return std::move(*placed);
+  tell_why_not(std::string(placed.status().message()));
+  return {};
 }
 
 // Rings those who have something to do now.
@@ -427,8 +441,9 @@ void GpuCalls::decide(uint32_t number, GpuBoard::Verdict verdict) {
   std::vector<int> waiting;
   bool is_for_all = verdict == GpuBoard::Verdict::kStaged || programs_ != nullptr;
   for (int rank = 0; rank < communicator_.nranks(); ++rank) {
-    bool has_offered = rank != communicator_.rank() && board().offer(number, rank).is_on_gpu != 0;
-    if (has_offered && is_for_all) waiting.push_back(rank);
+    const Offer& its = board().offer(number, rank);
+    bool has_offered = rank != communicator_.rank() && its.is_on_gpu != 0;
+    if (has_offered && (is_for_all || its.is_late != 0)) waiting.push_back(rank);
   }
   board().verdict(number).store(verdict, std::memory_order_relaxed);
   board().decider(number).store(communicator_.rank(), std::memory_order_relaxed);

@@ -60,13 +60,16 @@ class GpuCalls {
   // they are all threads of this process, and on one GPU.
   Result<Put> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
   // The same of a call that a stream has reached already, and behind which it goes on when `gate` becomes 1. Only where
-  // each rank has a GPU. Never uses the driver.
+  // it takes late ones. Never uses the driver.
   Status put_reached(const Offer& offer, uint32_t* gate, Stage stage);
   // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
   Status announce(const tutti_request& request);
 
   // Says in the log, once for each reason, why a call of this rank's goes through the host.
   void tell_why_not(const std::string& why);
+
+  // Whether calls can be made when a stream has reached them. Not by events, which captures may not wait for.
+  bool takes_late() const { return own_stream_.has_value(); }
 
   // From now on calls on streams are announced when those have come to them, as in captured graphs.
   void begin_captures() { has_captures_.store(true, std::memory_order_release); }
@@ -94,6 +97,8 @@ class GpuCalls {
     uint32_t number = 0;
     Stage stage;
     uint32_t* gate = nullptr;  // besides the rank's own
+    // Of all ranks, where this one's launch is to do their parts.
+    std::vector<Offer> offers;
   };
 
   GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, GateKeeper& keeper,
@@ -109,9 +114,10 @@ class GpuCalls {
   uint32_t begin_call();
   // True: all others have made this call.
   bool say(uint32_t number, const Offer& offer);
+  std::vector<Offer> offers_of(uint32_t number) const;
   // Where all buffers are; nothing where launches cannot do the call.
   std::optional<std::vector<PlacedBuffers>> place(uint32_t number);
-  void know(uint32_t number, Stage stage = {}, uint32_t* gate = nullptr);
+  void know(Pending pending);
   bool all_offer(uint32_t number);
   void decide(uint32_t number, GpuBoard::Verdict verdict);
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
@@ -133,6 +139,8 @@ class GpuCalls {
   Status carry_out(const Pending& pending);
   Status stage_part(const Pending& pending, const WordValue& cleared);
   Status run_part(const Pending& pending, const WordValue& cleared);
+  Status launch_late(const Pending& pending, const WordValue& cleared);
+  Result<std::vector<PlacedBuffers>> open(std::span<const Offer> offers);
   const GpuBoard& board() const { return gates_->board(); }
   GpuBoard::OfRank& own() const;
   void ring(int rank) const;
@@ -153,6 +161,8 @@ class GpuCalls {
 
   std::mutex mutex_;                     // guards what follows, and is held while calls are put on streams
   uint32_t called_ = 0;
+
+  std::mutex opening_mutex_;             // is held while memory of other ranks is opened
 
   std::mutex told_mutex_;                // guards told_
   std::set<std::string> told_;

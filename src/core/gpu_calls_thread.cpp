@@ -42,7 +42,8 @@ void GpuCalls::settle() {
   own().settled.store(pending_.empty() ? last_known_ : pending_.front().number - 1, std::memory_order_release);
 }
 
-// Where another rank's launch has done all parts of a call, there is nothing left to do for it.
+// Where another rank's launch has done all parts of a call, there is nothing left to do for it, unless a stream waits
+// for another gate.
 void GpuCalls::drop_launched() {
   std::lock_guard lock(pending_mutex_);
   drop_launched(board().head().decided.load(std::memory_order_acquire));
@@ -52,7 +53,9 @@ void GpuCalls::drop_launched() {
 void GpuCalls::drop_launched(uint32_t decided) {
   if (programs_) return;
   while (!pending_.empty() && !comes_before(decided, pending_.front().number)) {
-    if (board().verdict(pending_.front().number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kStaged) return;
+    const Pending& first = pending_.front();
+    bool is_staged = board().verdict(first.number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kStaged;
+    if (is_staged || first.gate != nullptr) return;
     pending_.pop_front();
     settle();
   }
@@ -89,7 +92,10 @@ Status GpuCalls::carry_out(const Pending& pending) {
   bool is_launched = board().verdict(pending.number).load(std::memory_order_relaxed) == GpuBoard::Verdict::kLaunched;
   WordValue cleared = gates_->will_clear();
   gates_->is_putting(pending.number);
-  Status carried = guarded([&] { return is_launched ? run_part(pending, cleared) : stage_part(pending, cleared); });
+  Status carried = guarded([&]() -> Status {
+    if (!is_launched) return stage_part(pending, cleared);
+    return programs_ ? run_part(pending, cleared) : launch_late(pending, cleared);
+  });
   gates_->is_putting(0);
   if (!carried.ok()) (void)own_gpu_->run(*own_stream_, {.stores = {&cleared, 1}});  // behind what was put there
   return carried;
@@ -102,6 +108,32 @@ Status GpuCalls::stage_part(const Pending& pending, const WordValue& cleared) {
   std::vector<WordValue> stores = {cleared};
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
   return own_gpu_->run(*own_stream_, {.stores = stores});
+}
+
+// On one GPU, of a call that a stream had come to before it was made: all parts where this rank made it last, else that
+// stream goes on behind the launch of the one that did.
+Status GpuCalls::launch_late(const Pending& pending, const WordValue& cleared) {
+  uint32_t number = pending.number;
+  std::vector<WordValue> waits, stores;
+  if (pending.offers.empty()) {
+    waits.push_back({&own().gate, number});
+    stores = {{pending.gate, 1}, cleared};
+    return own_gpu_->run(*own_stream_, {.waits = waits, .stores = stores});
+  }
+  auto placed = TUTTI_TRY(open(pending.offers));
+  cuda::Launches launches = launches_of(pending.offers.front().shape, placed);
+  for (int rank = 0; rank < communicator_.nranks(); ++rank) {
+    waits.push_back({&board().of(rank).reached, number});
+    stores.push_back({&board().of(rank).gate, number});
+  }
+  stores.push_back({pending.gate, 1});
+  stores.push_back(cleared);
+  own().launched.store(number, std::memory_order_release);
+  return own_gpu_->run(*own_stream_, {.waits = waits,
+                                      .kernel = launches.kernel(),
+                                      .fused = launches.all(),
+                                      .ended = {&own().ended, number},
+                                      .stores = stores});
 }
 
 // All ranks have called, and each runs its part. A rank that needs nothing of others could be done, and free what they

@@ -282,8 +282,8 @@ Result<StreamCalls::PutOnGpus> StreamCalls::put_on_gpus(const std::shared_ptr<St
   GpuCalls* gpu = member.communicator->gpu_calls();
   if (gpu == nullptr || member.sequence != Sequence::kCollectives) return PutOnGpus{};
   bool is_late = staged->is_captured || gpu->has_captures();
-  if (is_late && gpu->programs() == nullptr) {
-    gpu->tell_why_not("a capture, now or before");
+  if (is_late && !gpu->takes_late()) {
+    gpu->tell_why_not("a capture, now or before, by ranks that are threads of one process");
     return PutOnGpus{};
   }
   DeviceModule::Stream stream = staged->streams.front();

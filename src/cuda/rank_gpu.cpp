@@ -250,6 +250,7 @@ Status OfRank::run(const DeviceStream& stream, const Part& part) {
                      reinterpret_cast<CUdeviceptr>(part.copy.from), part.copy.size_bytes, handle);
     }
     if (part.kernel.empty()) return {};
+    if (part.args == nullptr) return launch_all(TUTTI_TRY(code_.find(part.kernel)), part.fused, handle);
     ProgramArgs args = *part.args;
     args.cancelled = cancelled_;
     args.late = late_;

@@ -170,6 +170,7 @@ class RankGpu {
     StreamCopy copy;                          // of no bytes: none
     std::string_view kernel;                  // "": none
     const cuda::ProgramArgs* args = nullptr;  // its words are filled in
+    std::span<const cuda::FusedArgs> fused;   // instead: of launches that do all ranks' parts
     WordValue ended;                          // is stored behind the kernel, also where that could not be put there
     std::span<uint32_t* const> holds;         // then the stream waits until these are 0, and
     std::span<const WordValue> last_waits;    // for these

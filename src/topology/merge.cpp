@@ -162,10 +162,11 @@ Topology placed(const Inventory& inventory, const Placement& placement) {
     if (!named.identity.boot_id.empty()) named.identity.boot_id = fmt::format("{}-{}", inventory.identity.boot_id, h);
   }
   int ranks_per_host = ceil_div(placement.nranks, placement.hosts);
+  int ngpus = std::min(ranks_per_host, static_cast<int>(inventory.gpus.size()));
   for (int i = 0; i < placement.nranks; ++i) {
     int host = i / ranks_per_host, local = i % ranks_per_host;
     TopologyRank rank = rank_of({topology.hosts[host].inventory, local + 1}, host, topology.hosts[host].inventory);
-    if (placement.on_gpus) rank.gpu = local % static_cast<int>(inventory.gpus.size());
+    if (placement.on_gpus) rank.gpu = local * ngpus / ranks_per_host;
     topology.ranks.push_back(std::move(rank));
   }
   number_local_ranks(topology);

@@ -113,7 +113,7 @@ Result<Topology> merge(std::span<const RankFacts> ranks, std::string_view forced
 struct Placement {
   int nranks = 1;        // of all hosts together, at least one on each: the first ones are on the first host
   int hosts = 1;         // alike, with "-0", "-1" ... after their names where there are several
-  bool on_gpus = false;  // local rank i sits on GPU i; begins with the first again where there are fewer
+  bool on_gpus = false;  // local rank i sits on GPU i; where there are fewer, ranks after each other share one
 };
 // Their pids are made up. `on_gpus` asks for a host that has some.
 Topology placed(const Inventory& inventory, const Placement& placement);

@@ -4,6 +4,7 @@
 //   processes many [each]    thousands of calls
 //   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
 //   processes ahead [each]   rank 0 makes calls before the others do, and sends them what they need for these
+//   processes graphs [each]  calls that some ranks have captured, and others make anew
 //   processes bare [each]    memory without handles: calls go through the host
 //   processes unloaded [each]  code that does not run there: the same
 //   processes injected [each]  calls about other processes' memory that fail: the same
@@ -137,6 +138,63 @@ int run_ahead(const Job& job) {
     return wrong(job, tutti_last_error(job.comm));
   }
   return a.download() == std::vector<int32_t>(1000, 1) ? 0 : wrong(job, "another maximum");
+}
+
+// How many ranks repeat the call, the first ones; the others make it anew each time.
+std::string repeat(const Job& job, int capturing, Where last) {
+  constexpr int kLaunches = 70;  // more than a rank may be ahead
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  OnGpu<int32_t> in(1000, job.rank == job.nranks - 1 ? last : Where::kDevice, 1), sum(1000), all(1000 * job.nranks);
+  auto call = [&] {
+    tutti_all_reduce(in.data(), sum.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    tutti_all_gather(sum.data(), all.data(), 1000, TUTTI_INT32, job.comm, stream.get());
+    tutti_all_reduce(sum.data(), in.data(), 1000, TUTTI_INT32, TUTTI_MIN, job.comm, stream.get());
+    tutti_barrier(job.comm, stream.get());
+  };
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  if (job.rank < capturing) {
+    must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    call();
+    must(gpu.cuStreamEndCapture(stream.get(), &graph));
+    must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+  }
+  uint32_t expected = 1;
+  for (int i = 0; i < kLaunches; ++i) {
+    expected *= static_cast<uint32_t>(job.nranks);
+    exec != nullptr ? must(gpu.cuGraphLaunch(exec, stream.get())) : call();
+  }
+  call();
+  expected *= static_cast<uint32_t>(job.nranks);
+  if (stream.synchronize() != CUDA_SUCCESS || tutti_comm_status(job.comm) != TUTTI_SUCCESS) {
+    return tutti_last_error(job.comm);
+  }
+  if (exec != nullptr) {
+    must(gpu.cuGraphExecDestroy(exec));
+    must(gpu.cuGraphDestroy(graph));
+  }
+  auto value = static_cast<int32_t>(expected);
+  if (in.download() != std::vector<int32_t>(1000, value)) return "another minimum";
+  bool is_right = all.download() == std::vector<int32_t>(all.host.size(), value);
+  return is_right ? "" : "other sums";
+}
+
+int run_graphs(const Job& job) {
+  const Gpu& gpu = Gpu::driver();
+  int32_t most = 0, copies = 0;
+  for (int capturing : {1, job.nranks - 1, job.nranks}) {
+    int before = gpu.fake_calls("cuMemcpyAsync");
+    std::string what = repeat(job, capturing, Where::kDevice);
+    if (!what.empty()) return wrong(job, std::to_string(capturing) + " capture: " + what);
+    copies += gpu.fake_calls("cuMemcpyAsync") - before;
+  }
+  constexpr int kPrograms = 8;
+  tutti_all_reduce(&copies, &most, 1, TUTTI_INT32, TUTTI_MAX, job.comm, nullptr);
+  if (most > (job.on_one_gpu ? 0 : kPrograms)) return wrong(job, std::to_string(most) + " copies: through the host");
+  std::string what = repeat(job, 1, Where::kManaged);
+  if (!what.empty()) return wrong(job, "with other memory: " + what);
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
 
 // Rank 0 calls when the others have: on one GPU it is the one that launches.
@@ -278,7 +336,7 @@ int run(const std::string& what, bool on_one_gpu) {
   static const std::map<std::string, int (*)(const Job&)> kBodies = {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
-      {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning}};
+      {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);

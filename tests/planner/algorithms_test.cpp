@@ -185,10 +185,12 @@ TEST_CASE("algorithms that say so combine by the binary tree over rank indices")
 }
 
 TEST_CASE("groups whose numbers are powers of two combine by that tree too") {
-  const Algorithm& algorithm = *find_algorithm(TUTTI_ALL_REDUCE, "hierarchical");
+  auto collective = GENERATE(TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER);
+  const Algorithm& algorithm = *find_algorithm(collective, "hierarchical");
   for (auto [groups, size] : {std::pair(2, 2), {4, 2}, {2, 4}, {4, 4}, {8, 1}}) {
     CAPTURE(groups, size);
-    PlanShape shape = algorithm.shape(test::make_topology(groups, size), {.count = 1000}, {});
+    PlanShape shape =
+        algorithm.shape(test::make_topology(groups, size), {.collective = collective, .count = 1000}, {});
     REQUIRE(shape.group == size);
     std::vector<std::string> ranks;
     for (int rank = 0; rank < groups * size; ++rank) ranks.push_back(std::to_string(rank));

@@ -1,6 +1,7 @@
 // Plans for ranks on GPUs: what the wires between these carry decides.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <set>
 
 #include "plan/validate.h"
 #include "planner/explain.h"
@@ -99,6 +100,50 @@ TEST_CASE("between hosts each GPU sends by the device next to it") {
   CHECK(static_cast<double>(choice.predicted_ns) < nvlink_s * 1e9 * 1.25);
 }
 
+TEST_CASE("other collectives bring between hosts what must go there, by the devices of all GPUs") {
+  Topology topology = on_gpus("eight-gpus-nvswitch", 4);
+  struct Expected {
+    Collective collective;
+    double out;     // of the larger buffer, what each GPU sends out of its host or gets into it
+    double within;  // and over NVLink, that which has most to do
+  };
+  // By hand: each GPU's block goes to three hosts, and of each host's eight blocks to seven GPUs; of a vector, an
+  // eighth goes to one host, and the root's GPU sends seven eighths and its own eighth to seven GPUs, or gets that.
+  for (auto [collective, out, within] :
+       {Expected{TUTTI_ALL_GATHER, 3.0 / 32, 7.0 / 8}, Expected{TUTTI_REDUCE_SCATTER, 3.0 / 32, 7.0 / 8},
+        Expected{TUTTI_BROADCAST, 1.0 / 8, 7.0 / 4}, Expected{TUTTI_REDUCE, 1.0 / 8, 7.0 / 4}}) {
+    CAPTURE(name_of(collective));
+    Request request{.collective = collective, .root = has_root(collective) ? 9 : -1, .count = kLarge / 4};
+    Choice choice = choose(topology, request, {}).value();
+    CHECK(choice.plan.shape().algorithm == "hierarchical");
+    CHECK(choice.plan.shape().group == 8);
+    double busiest_s = std::max(out * kLarge / kNic, within * kLarge / (18 * kNvLink));
+    CHECK(static_cast<double>(choice.predicted_ns) > busiest_s * 1e9);
+    CHECK(static_cast<double>(choice.predicted_ns) < busiest_s * 1e9 * 1.25);
+    for (const Candidate& other : choice.candidates) {
+      if (other.algorithm != "hierarchical" && other.admitted) CHECK(other.predicted_ns > 2 * choice.predicted_ns);
+    }
+  }
+}
+
+TEST_CASE("several ranks on each of several GPUs are groups of these") {
+  Topology topology = placed(samples::nccl_host("four-gpus-nvlink"), {.nranks = 12, .on_gpus = true});
+  CHECK(topology.ranks[2].gpu == 0);
+  CHECK(topology.ranks[3].gpu == 1);
+  // Not for reduce: what comes to the root's GPU bounds it, which is the vector by `direct_two_shot`, too.
+  for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER, TUTTI_BROADCAST}) {
+    CAPTURE(name_of(collective));
+    Request request{.collective = collective, .root = has_root(collective) ? 4 : -1, .count = kLarge / 4};
+    Choice choice = choose(topology, request, {}).value();
+    INFO(to_text(topology, request, choice, {.candidates = true}));
+    CHECK(choice.plan.shape().algorithm == "hierarchical");
+    CHECK(choice.plan.shape().group == 3);
+  }
+  std::swap(topology.ranks[2].gpu, topology.ranks[3].gpu);
+  CHECK_THAT(find_algorithm(TUTTI_ALL_GATHER, "hierarchical")->admit(topology, {}),
+             Contains("GPUs have different numbers of ranks, or ranks that are not consecutive"));
+}
+
 TEST_CASE("groups are for several hosts of equally many GPUs") {
   Request request{.count = kLarge / 4};
   auto refusal = [&](const Topology& topology) {
@@ -186,16 +231,23 @@ TEST_CASE("calls that GPUs do alone are planned with their channels and slots") 
 }
 
 TEST_CASE("hierarchical plans are proven for all groups") {
-  const Algorithm& algorithm = *find_algorithm(TUTTI_ALL_REDUCE, "hierarchical");
-  for (int groups = 1; groups <= 5; ++groups) {
-    for (int size = 1; size <= 5; ++size) {
-      for (int slots : {2, 4}) {
-        CAPTURE(groups, size, slots);
-        PlanShape shape = algorithm.shape(test::make_topology(groups, size), {.count = 1000}, {});
-        CHECK(shape.group == size);
-        Status status = prove(Plan(shape, algorithm.generate), slots);
-        INFO(status.message());
-        CHECK(status.ok());
+  auto collective =
+      GENERATE(TUTTI_ALL_REDUCE, TUTTI_REDUCE, TUTTI_BROADCAST, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER);
+  const Algorithm& algorithm = *find_algorithm(collective, "hierarchical");
+  for (int groups = 2; groups <= 5; ++groups) {  // one is every algorithm's test
+    for (int size = 1; size <= 4; ++size) {
+      std::set<int> roots = {-1};
+      if (has_root(collective)) roots = {0, size - 1, size, groups * size - 1};
+      for (int root : roots) {
+        for (int slots : {2, 4}) {
+          CAPTURE(name_of(collective), groups, size, root, slots);
+          Request request{.collective = collective, .root = root, .count = 1000};
+          PlanShape shape = algorithm.shape(test::make_topology(groups, size), request, {});
+          CHECK(shape.group == size);
+          Status status = prove(Plan(shape, algorithm.generate), slots);
+          INFO(status.message());
+          CHECK(status.ok());
+        }
       }
     }
   }

@@ -100,9 +100,9 @@ TEST_CASE("a GPU leaves the host by the device nearest to it") {
 
 TEST_CASE("links of ranks on GPUs are the ways between these, and ranks in the host's memory have the host's") {
   Topology topology = placed(nccl_host("eight-gpus-nvswitch"), {.nranks = 32, .hosts = 2, .on_gpus = true});
-  CHECK(topology.link(0, 8).kind == LinkKind::kSameGpu);  // two ranks for each GPU
-  CHECK(topology.link(0, 1).kind == LinkKind::kNvswitch);
-  CHECK(topology.link(0, 1).mapped);
+  CHECK(topology.link(0, 1).kind == LinkKind::kSameGpu);  // two ranks for each GPU
+  CHECK(topology.link(0, 2).kind == LinkKind::kNvswitch);
+  CHECK(topology.link(0, 2).mapped);
   CHECK(topology.link(0, 16).kind == LinkKind::kRdma);
   CHECK(topology.link(0, 16).bytes_per_s.value == 47'000'000'000);
   topology.ranks[1].gpu = -1;

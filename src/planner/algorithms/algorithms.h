@@ -17,18 +17,22 @@ extern const Algorithm kReduceDirect;
 extern const Algorithm kReduceDirectTwoShot;
 extern const Algorithm kReduceBinomialTree;
 extern const Algorithm kReduceChain;
+extern const Algorithm kReduceHierarchical;
 
 extern const Algorithm kBroadcastDirect;
 extern const Algorithm kBroadcastBinomialTree;
 extern const Algorithm kBroadcastChain;
+extern const Algorithm kBroadcastHierarchical;
 
 extern const Algorithm kAllGatherDirect;
 extern const Algorithm kAllGatherRing;
 extern const Algorithm kAllGatherBruck;
+extern const Algorithm kAllGatherHierarchical;
 
 extern const Algorithm kReduceScatterDirect;
 extern const Algorithm kReduceScatterBinomialTree;
 extern const Algorithm kReduceScatterRing;
+extern const Algorithm kReduceScatterHierarchical;
 
 extern const Algorithm kAllToAllDirect;
 extern const Algorithm kAllToAllPairwise;

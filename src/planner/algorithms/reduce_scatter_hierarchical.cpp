@@ -1,0 +1,42 @@
+// Each group reduce-scatters within itself for all groups, and ranks of equal place in their groups combine what they
+// got: of each block, one partial result of each other group comes to where it belongs.
+#include "base/arithmetic.h"
+#include "planner/algorithms/algorithms.h"
+#include "planner/algorithms/groups.h"
+#include "planner/algorithms/steps.h"
+
+namespace tutti {
+namespace {
+
+std::string admit(const Topology& topology, const Request&) { return admit_linked_groups(topology); }
+
+PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
+  return hierarchical_shape(topology, request, tuning, topology.nranks());
+}
+
+RankPlan generate(const PlanShape& shape, int rank, int) {
+  if (shape.nranks == 1) return alone(shape);
+  std::vector<Step> steps;
+  reduce_scatter_by_groups(Groups(shape, rank), rank, steps);
+  return one_section(std::move(steps));
+}
+
+Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
+  Work work(inputs, shape);
+  add_reduce_scatter(work, inputs.request, shape);
+  return work.predict(2 * work.slices_of(ceil_div(inputs.request.size_bytes(), shape.nranks)));
+}
+
+}  // namespace
+
+const Algorithm kReduceScatterHierarchical = {
+    .name = "hierarchical",
+    .collective = TUTTI_REDUCE_SCATTER,
+    .summary = "each group reduces its part of every block, the owner those of all groups: two hops",
+    .traits = {.rank_tree = RankTree::kPowersOfTwo, .carries_for_others = true},
+    .admit = admit,
+    .shape = shape,
+    .generate = generate,
+    .predict = predict};
+
+}  // namespace tutti
