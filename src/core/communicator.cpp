@@ -20,10 +20,9 @@ Status Communicator::run(const CallArguments& arguments) {
   TUTTI_TRY(await_streams(sequence_of(arguments.collective)));
   // There, telling of the call may wait for others, which may wait for who has the turn.
   if (gpu_calls_ && !is_direct) return run_beside_driver(arguments);
-  Driver driver(*this);
-  if (!driver) return run_beside_driver(arguments);
+  Turn turn = drive_turn();
+  if (!turn) return run_beside_driver(arguments);
   if (is_direct) return run_direct(arguments);
-  Turn turn = take_turn();
   if (has_calls()) return run_after_others(arguments);
   if (is_again(arguments)) return run_again();
   // Nobody but this thread ever sees the request.
@@ -130,15 +129,16 @@ tutti_request* Communicator::dequeue(Queue& queue) {
   return queue.requests.pop();
 }
 
-std::unique_lock<std::mutex> Communicator::try_turn() {
-  if (wanted_.load(std::memory_order_acquire) > 0) return {};
+std::unique_lock<TurnLock> Communicator::try_turn() {
+  if (turn_.is_wanted()) return {};
   return std::unique_lock(turn_, std::try_to_lock);
 }
 
 // The engine first says that it sleeps and then looks at the turn; who has the turn gives it up and then looks whether
 // the engine sleeps. One of the two sees the other.
-std::unique_lock<std::mutex> Communicator::turn_before_sleep() {
+std::unique_lock<TurnLock> Communicator::turn_before_sleep() {
   engine_sleeps_.exchange(true, std::memory_order_seq_cst);
+  heavy_fence();
   auto turn = try_turn();
   if (turn) engine_sleeps_.store(false, std::memory_order_relaxed);
   return turn;
@@ -149,17 +149,18 @@ Communicator::Turn::~Turn() {
   lock_.unlock();
   communicator_.after_turn();
   communicator_.wake_engine();
+  // Another one of the threads that wait may drive now.
+  if (communicator_.context_->completions.has_waiters()) communicator_.context_->completions.announce();
 }
 
 Communicator::Turn Communicator::take_turn() {
-  std::unique_lock lock(turn_, std::try_to_lock);
-  if (!lock) {
-    wanted_.fetch_add(1, std::memory_order_acq_rel);
-    context_->engine->ring();
-    lock.lock();
-    wanted_.fetch_sub(1, std::memory_order_acq_rel);
-  }
-  return Turn(*this, std::move(lock));
+  turn_.lock([this] { context_->engine->ring(); });
+  return Turn(*this, std::unique_lock(turn_, std::adopt_lock));
+}
+
+Communicator::Turn Communicator::drive_turn() {
+  bool drives = turn_.drive([this] { context_->engine->ring(); });
+  return Turn(*this, drives ? std::unique_lock(turn_, std::adopt_lock) : std::unique_lock<TurnLock>());
 }
 
 void Communicator::wait(std::span<tutti_request* const> requests) {
@@ -168,31 +169,23 @@ void Communicator::wait(std::span<tutti_request* const> requests) {
   for (auto next = requests.begin();;) {
     next = std::find_if_not(next, requests.end(), is_done);
     if (next == requests.end()) return;
-    if (Driver driver(*this); driver) {
-      Turn turn = take_turn();
+    if (Turn turn = drive_turn(); turn) {
       // Who gives the turn up with calls left wakes the engine.
       do drive(**next);
-      while (++next != requests.end() && wanted_.load(std::memory_order_acquire) == 0);
+      while (++next != requests.end() && !turn_.is_wanted());
       continue;
     }
     if (!std::exchange(is_told, true)) progress_alone();
     const tutti_request* awaited = *next;
-    context_->completions.wait([&] { return is_done(awaited) || !is_driven_.load(std::memory_order_seq_cst); });
+    context_->completions.wait([&] { return is_done(awaited) || !turn_.is_driven(); });
   }
-}
-
-// The turn was given up before: another waiting thread may take it.
-Communicator::Driver::~Driver() {
-  if (!is_driver_) return;
-  communicator_.is_driven_.exchange(false, std::memory_order_seq_cst);
-  if (communicator_.context_->completions.has_waiters()) communicator_.context_->completions.announce();
 }
 
 // A driver that sleeps has looked for calls before, and keeps the engine out.
 void Communicator::progress_alone() {
   context_->engine->add(this);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (is_driven_.load(std::memory_order_relaxed)) links_->ring();
+  full_fence();
+  if (turn_.is_driven()) links_->ring();
 }
 
 bool Communicator::test(tutti_request& request) {
@@ -334,6 +327,7 @@ void Communicator::forget(uint64_t key) {
     forgotten_.push_back(key);
     has_forgotten_.store(true, std::memory_order_release);
   }
+  heavy_fence();
   after_turn();
 }
 

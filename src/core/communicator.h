@@ -133,9 +133,9 @@ class Communicator {
   void after_turn();
 
   // One thread at a time has the turn to advance calls. The engine's way to it: empty when another one has or wants it.
-  std::unique_lock<std::mutex> try_turn();
+  std::unique_lock<TurnLock> try_turn();
   // The same for an engine that is about to sleep: who has or wants the turn rings it when giving it up.
-  std::unique_lock<std::mutex> turn_before_sleep();
+  std::unique_lock<TurnLock> turn_before_sleep();
   // With the turn: a step forward. Blocks for peers only with Patience::kWaits, and then not for long. What the
   // standard library throws fails the communicator.
   Advance advance(Patience patience = Patience::kNone) noexcept;
@@ -164,7 +164,7 @@ class Communicator {
   // A caller's turn. At its end it rings the engine if that has gone to sleep without the turn.
   class Turn {
    public:
-    Turn(Communicator& communicator, std::unique_lock<std::mutex> lock)
+    Turn(Communicator& communicator, std::unique_lock<TurnLock> lock)
         : communicator_(communicator), lock_(std::move(lock)) {}
     ~Turn();
     Turn(const Turn&) = delete;
@@ -173,23 +173,7 @@ class Communicator {
 
    private:
     Communicator& communicator_;
-    std::unique_lock<std::mutex> lock_;
-  };
-
-  // Of the threads that wait for calls, one makes progress for all of them; the others sleep until it has completed
-  // theirs, or stops.
-  class Driver {
-   public:
-    explicit Driver(Communicator& communicator)
-        : communicator_(communicator), is_driver_(!communicator.is_driven_.exchange(true, std::memory_order_seq_cst)) {}
-    ~Driver();
-    Driver(const Driver&) = delete;
-    Driver& operator=(const Driver&) = delete;
-    explicit operator bool() const { return is_driver_; }
-
-   private:
-    Communicator& communicator_;
-    const bool is_driver_;
+    std::unique_lock<TurnLock> lock_;
   };
 
   template <typename T>
@@ -229,6 +213,9 @@ class Communicator {
   // Null when there is none.
   tutti_request* dequeue(Queue& queue);
   Turn take_turn();
+  // Of the threads that wait for calls, one makes progress for all of them; the others sleep until it has completed
+  // theirs, or stops. Empty where there is one.
+  Turn drive_turn();
   // After the turn was given up: the engine may have gone to sleep without it.
   void wake_engine();
   // With the turn:
@@ -263,6 +250,7 @@ class Communicator {
 
   // Sends and receives (communicator_direct.cpp).
   void make_direct();
+  // With the turn, as the driver.
   Status run_direct(const CallArguments& arguments);
   Status run_both_beside_driver(const CallArguments& send, const CallArguments& receive);
   // With the turn:
@@ -337,10 +325,8 @@ class Communicator {
   // The buffers of the last call that were looked at, and are the host's. None where the program uses devices.
   std::atomic<const std::byte*> host_input_{nullptr};
   std::atomic<const std::byte*> host_output_{nullptr};
-  std::atomic<int> wanted_{0};           // threads of the caller that wait for the turn
-  std::atomic<bool> is_driven_{false};   // there is a Driver
   std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
-  std::mutex turn_;                      // guards what follows
+  TurnLock turn_;                        // guards what follows
   bool has_profiler_ = false;
   tutti_profiler_t profiler_{};
   tutti_request* active_ = nullptr;

@@ -231,9 +231,8 @@ Result<Prepared*> Communicator::plan_for(CallArguments arguments) {
 }
 
 std::optional<PlanShape> Communicator::shape_now(const tutti_request& admitted) {
-  Driver driver(*this);
-  if (!driver) return {};
-  Turn turn = take_turn();
+  Turn turn = drive_turn();
+  if (!turn) return {};
   auto planned = plan_with_turn(admitted.arguments, admitted.geometry);
   return planned.ok() ? std::optional((*planned)->plan.shape()) : std::nullopt;
 }

@@ -44,7 +44,6 @@ void Communicator::post_direct(tutti_request& request) {
 }
 
 Status Communicator::run_direct(const CallArguments& arguments) {
-  Turn turn = take_turn();
   Blocking& call = arguments.collective == TUTTI_SEND ? send_ : receive_;
   TUTTI_TRY(admit_again(call, arguments));
   bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed) && !has_profiler_;
@@ -62,9 +61,8 @@ Status Communicator::run_direct(const CallArguments& arguments) {
 Status Communicator::run_both(const CallArguments& send, const CallArguments& receive) {
   TUTTI_TRY(await_streams(Sequence::kSends));
   TUTTI_TRY(await_streams(Sequence::kReceives));
-  Driver driver(*this);
-  if (!driver) return run_both_beside_driver(send, receive);
-  Turn turn = take_turn();
+  Turn turn = drive_turn();
+  if (!turn) return run_both_beside_driver(send, receive);
   TUTTI_TRY(admit_again(send_, send));
   TUTTI_TRY(admit_again(receive_, receive));
   take_queued_direct();

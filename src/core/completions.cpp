@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "base/fences.h"
+
 namespace tutti {
 namespace {
 
@@ -21,6 +23,7 @@ void Completions::announce() {
 
 void Completions::wait(const std::function<bool()>& is_over) {
   waiters_.fetch_add(1, std::memory_order_seq_cst);
+  heavy_fence();
   {
     std::unique_lock lock(mutex_);
     while (!is_over()) announced_.wait_for(lock, kLookAgain);

@@ -12,7 +12,7 @@ class Completions {
  public:
   // A request that others may wait for is complete. Cheap while nobody waits here. Any thread.
   void announce();
-  // Whether somebody waits here: for who has changed something in the one order of all threads before.
+  // Whether somebody waits here: for who has changed something before, and then called light_fence().
   bool has_waiters() const { return waiters_.load(std::memory_order_seq_cst) > 0; }
   // Sleeps until `is_over`, which announcements and time make look again.
   void wait(const std::function<bool()>& is_over);

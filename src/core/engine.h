@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "core/links.h"
+#include "core/turn_lock.h"
 
 namespace tutti {
 
@@ -55,7 +56,7 @@ class Engine {
 
   // Of the thread, kept from round to round so that it allocates nothing.
   std::vector<Communicator*> round_;
-  std::vector<std::unique_lock<std::mutex>> turns_;
+  std::vector<std::unique_lock<TurnLock>> turns_;
   std::vector<Links::Armed> armed_;
   WaitSet waits_;
 };

@@ -12,20 +12,11 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/fences.h"
 #include "base/status.h"
 #include "transports/transport.h"
 
 namespace tutti {
-
-// A sequentially consistent fence. ThreadSanitizer does not know std::atomic_thread_fence (and
-// gcc warns about it there).
-inline void full_fence() {
-#if defined(__SANITIZE_THREAD__)
-  __sync_synchronize();
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
 
 // The signaller's view of a doorbell: `word` may lie in memory shared with another process.
 struct Bell {

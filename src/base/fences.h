@@ -1,0 +1,33 @@
+// Fences for two threads of this process that each store something and then look at what the other one has stored, of
+// which at least one is to see the other's store. Who does it often calls light_fence() in between, which costs nothing
+// where the kernel has membarrier(2); who does it rarely heavy_fence(), a system call there. Elsewhere both are fences
+// of the processor. See membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED.
+#pragma once
+
+#include <atomic>
+
+namespace tutti {
+
+// A sequentially consistent fence. ThreadSanitizer does not know std::atomic_thread_fence (and gcc warns about it
+// there).
+inline void full_fence() {
+#if defined(__SANITIZE_THREAD__)
+  __sync_synchronize();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+// Whether heavy_fence() is one for all threads of the process. Never changes once the library is loaded.
+extern const bool fences_for_all_threads;
+
+inline void light_fence() {
+  if (fences_for_all_threads) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    full_fence();
+  }
+}
+void heavy_fence();
+
+}  // namespace tutti
