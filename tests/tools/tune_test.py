@@ -120,8 +120,8 @@ class Tune(ToolTest):
                 (good.replace("broadcast", "broadcats"), r"line 1: collectives\[0\]\.collective must be a collective "
                                                          'without counts, but is "broadcats"'),
                 (good.replace("chain", "chian"), r'line 1: collectives\[0\]\.algorithms has "chian", which is no '
-                                                 "algorithm of broadcast; there are direct, binomial_tree, chain and "
-                                                 "default"),
+                                                 "algorithm of broadcast; there are direct, binomial_tree, "
+                                                 "hierarchical, chain and default"),
                 (good.replace("4096", "64"), r"line 1: collectives\[0\]\.algorithms must ascend in up_to_bytes"),
                 (good.replace('"ranks": 2', '"ranks": 3'), "it is for 3 ranks on 1 host over shm .*, but here are 2 "
                                                            "ranks on 1 host over shm .*"),
