@@ -1,6 +1,7 @@
-# For wheels: nothing that a program may have in another version is a library beside libtutti.so. What is inside of it
-# nobody else sees, since it exports its own functions only. OpenSSL stays the system's, which keeps it up to date.
-option(TUTTI_EMBED_DEPENDENCIES "Compile fmt, spdlog and expat into libtutti.so" OFF)
+# For wheels: nothing that a program or a system may have in another version is a library beside libtutti.so. What is
+# inside of it nobody else sees, since it exports its own functions only: they are C, so no exception and no object of
+# C++ passes between its C++ library and another. OpenSSL stays the system's, which keeps it up to date.
+option(TUTTI_EMBED_DEPENDENCIES "Compile fmt, spdlog, expat and the C++ library into libtutti.so" OFF)
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -29,4 +30,6 @@ if(TUTTI_EMBED_DEPENDENCIES)
   target_compile_definitions(tutti_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
   target_link_libraries(tutti_spdlog INTERFACE ${tutti_fmt} Threads::Threads)
   set(tutti_spdlog tutti_spdlog)
+  # Without what nobody calls: it asks for a newer glibc. For that reason libgcc is not static, either.
+  add_link_options(-static-libstdc++ LINKER:--gc-sections)
 endif()

@@ -58,7 +58,7 @@ void Call::run(const tutti_call_t& call) {
 void Call::wait() {
   if (finish_if_first()) return;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return state_ == State::kFinished; });
+  changed_.wait_for(lock, kForever, [this] { return state_ == State::kFinished; });
 }
 
 std::exception_ptr Call::take_requests() {

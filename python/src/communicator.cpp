@@ -96,7 +96,7 @@ Communicator::Use::Use(Communicator& communicator, For what) : communicator_(com
   communicator.leave();
   is_destroyed_ = true;
   std::unique_lock lock(communicator.mutex_);
-  communicator.changed_.wait(lock, [&] { return communicator.state_ == State::kDestroyed; });
+  communicator.changed_.wait_for(lock, kForever, [&] { return communicator.state_ == State::kDestroyed; });
 }
 
 Communicator::Use::~Use() {
@@ -148,14 +148,14 @@ void Communicator::close() {
   if (::getpid() != process_) return;  // the parent has the threads and the connections
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return under_way_.load(std::memory_order_seq_cst) == 0; });
+    changed_.wait_for(lock, kForever, [this] { return under_way_.load(std::memory_order_seq_cst) == 0; });
   }
   watcher_->stop();
   tutti_comm_finalize(comm_);  // blocks; abort() ends it, and whoever still waits takes what is complete
   destroying_.store(true, std::memory_order_seq_cst);
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return users_.load(std::memory_order_seq_cst) == 0; });
+    changed_.wait_for(lock, kForever, [this] { return users_.load(std::memory_order_seq_cst) == 0; });
     state_ = State::kDestroying;
   }
   tutti_comm_destroy(comm_);

@@ -77,7 +77,7 @@ void Watcher::stop() {
 void Watcher::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_stopped_ || !complete_.empty(); });
+    changed_.wait_for(lock, kForever, [this] { return is_stopped_ || !complete_.empty(); });
     --idle_;
     if (complete_.empty()) return;
     std::shared_ptr<Call> call = std::move(complete_.front());

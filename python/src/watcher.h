@@ -1,6 +1,7 @@
 // The threads that finish calls which nobody waits for: those whose future was asked for, or whose Work was dropped.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -11,6 +12,10 @@
 namespace tutti_torch {
 
 class Call;
+
+// For waits that end when they are told to. std::condition_variable::wait(), as GCC 12 compiles it, asks for its own
+// libstdc++ or a newer one, which systems lack that torch runs on; wait_for() does not.
+inline constexpr auto kForever = std::chrono::hours(24 * 365 * 10);
 
 // What hangs on a future runs in them, and may wait for later calls: there is always a thread for what completes next.
 class Watcher : public std::enable_shared_from_this<Watcher> {

@@ -1,8 +1,9 @@
-"""What auditwheel says of a wheel and manylinux_2_28: nothing of ours may stand in the way.
+"""Which systems a wheel is for, as auditwheel sees it: nothing of ours may stand in the way.
 
-Usage: wheel_manylinux.py WHEEL. A build asks for the glibc and libstdc++ of the system that it is made on: on one no
-newer than manylinux_2_28's they must be old enough, on others it is said what is too new. OpenSSL is for `auditwheel
-repair` to put into the wheel; libudev is what Debian's hwloc wants; torch's libraries come with torch.
+Usage: wheel_manylinux.py WHEEL. A build asks for functions of the glibc that it is made on. So it has to be one for
+manylinux_2_28 on a system that is no newer, and for manylinux_2_34 on one with glibc 2.35 or 2.36, whose libraries
+(Debian 12's hwloc) ask for no more; what keeps it from manylinux_2_28 there is said. OpenSSL is the system's, or for
+`auditwheel repair` to put into the wheel; libudev is what Debian's hwloc wants; torch's libraries come with torch.
 """
 
 import json
@@ -25,23 +26,32 @@ def too_new(symbols):
                 yield f"{version} of {library}"
 
 
+def wanted_minor():
+    """Of glibc 2.x, for which a build on this system has to be."""
+    here = int(re.match(r"glibc 2\.(\d+)", os.confstr("CS_GNU_LIBC_VERSION")).group(1))
+    return 28 if here <= 28 else 34 if here <= 36 else here
+
+
 def main():
     command = [sys.executable, "-m", "auditwheel", "show", "--json", sys.argv[1]]
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     upgrade = next((what for policy, what in said["policy_upgrades"].items() if policy.startswith(POLICY)), {})
     libraries = upgrade.get("libs_to_eliminate", [])
-    faults = [f"needs {name}" for name in libraries if not ALLOWED.fullmatch(name)]
+    tag, wanted = said["sym_tag"], wanted_minor()
+    minor = re.match(r"manylinux_2_(\d+)_", tag)
+    faults = [f"needs {name}, which is neither in it nor the system's" for name in libraries
+              if not ALLOWED.fullmatch(name)]
     faults += [f"asks {name} for {symbols}" for name, symbols in upgrade.get("blacklisted_symbols", {}).items()]
     faults += ["is for processors that not every x86-64 is"] if said["unsupported_isa"] else []
+    if minor is None or int(minor.group(1)) > wanted:
+        faults.append(f"is for {tag} and newer, where a build on this system has to be for manylinux_2_{wanted}")
+    print(f"{said['wheel']}: its symbols are those of {tag}; not in it and not in {POLICY}: "
+          f"{', '.join(libraries) or 'no library'}")
     new = list(too_new(said["versioned_symbols"]))
-    libc = os.confstr("CS_GNU_LIBC_VERSION")
-    if tuple(int(part) for part in libc.split()[1].split(".")) <= NEWEST["GLIBC"]:
-        faults += [f"asks for {each}" for each in new]
-    print(f"{said['wheel']}: {said['sym_tag']}; outside of {POLICY}: {', '.join(libraries) or 'no library'}")
     if new:
-        print(f"made with {libc}, so not yet for {POLICY}: asks for {', '.join(new)}")
+        print(f"not for {POLICY}, as it was made with glibc 2.{wanted} or newer: it asks for {', '.join(new)}")
     for fault in faults:
-        print(f"not for {POLICY}: {fault}")
+        print(f"the wheel {fault}")
     return 1 if faults else 0
 
 

@@ -1,7 +1,8 @@
 """A wheel's libraries clash with nobody's: fmt, spdlog, Highway and expat are inside of them and hidden.
 
 Usage: wheel_symbols.py WHEEL [PATH...]. It has libraries or programs whose paths begin so. Nothing of fmt and so on is
-exported, asked for, or a library that is needed. What else is needed is in the wheel, or every system has it.
+exported, asked for, or a library that is needed. What else is needed is in the wheel, or every system has it. The
+libraries of the C API have their own C++ library, and export tutti_* alone; torch's module uses that of torch.
 """
 
 import pathlib
@@ -15,6 +16,9 @@ import zipfile
 HIDDEN = re.compile(r"N[KVO]*(3fmt|6spdlog|3hwy)|^XML_")
 NEEDED = re.compile(r"^(libtutti\.so\.0|libssl\.so\.3|libcrypto\.so\.3|libstdc\+\+\.so\.6|libgcc_s\.so\.1|ld-linux.*|"
                     r"libudev\.so\.1|lib(c|m|dl|rt|pthread)\.so\.\d|lib(c10|torch_cpu|torch_python|torch)\.so)$")
+
+
+OF_C_API = re.compile(r"^(libtutti(_cuda)?\.so.*|tutti)$")
 
 
 def output_of(*command):
@@ -34,6 +38,12 @@ def faults_of(path, carried):
         kind, name = line.split()[-2:]
         if HIDDEN.search(name):
             yield f"{'asks for' if kind == 'U' else 'exports'} {name}"
+    if OF_C_API.match(path.name):
+        yield from (f"needs {name}" for name in needed if name.startswith("libstdc++"))
+        for line in output_of("nm", "-D", "--defined-only", path).splitlines():
+            name = line.split()[-1]
+            if path.suffix and not name.startswith("tutti_"):
+                yield f"exports {name}"
 
 
 def main():

@@ -45,7 +45,7 @@ class Statuses(ToolTest):
         done = self.tutti("run", "-n", 2, "sh", "-c", "test $TUTTI_RANK = 0 && kill -KILL $$; exec sleep 1000")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL)
         self.assertRegex(done.stderr,
-                         r"rank 0 \(process \d+\) was ended by signal 9 \(SIGKILL\); ending the other rank\n")
+                         r"rank 0 \(process \d+\) was ended by signal 9 \(Killed\); ending the other rank\n")
 
     def test_is_127_for_a_command_that_is_not_there(self):
         done = self.tutti("run", "-n", 4, "no-such-command")

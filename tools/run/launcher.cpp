@@ -36,8 +36,7 @@ constexpr int kInsisting = 3;
 constexpr milliseconds kImpatience{3000};
 
 std::string describe_signal(int signal) {
-  const char* abbreviation = ::sigabbrev_np(signal);
-  return fmt::format("signal {} (SIG{})", signal, abbreviation ? abbreviation : "?");
+  return fmt::format("signal {} ({})", signal, ::strsignal(signal));
 }
 
 std::string describe_end(int wait_status) {

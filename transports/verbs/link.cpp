@@ -71,8 +71,8 @@ const VerbsExports::Source* VerbsLink::source_of(std::span<const std::byte> from
 
 // Without a registration it is copied, since the memory has none, or since it is small; only the device copies nothing
 // of a GPU's.
-Payload VerbsLink::payload_on(const VerbsLane& lane, std::span<const std::byte> from) {
-  Payload payload{.bytes = from, .registration = nullptr};
+PutSource VerbsLink::payload_on(const VerbsLane& lane, std::span<const std::byte> from) {
+  PutSource payload{.bytes = from, .registration = nullptr};
   const VerbsExports::Source* source = source_of(from);
   if (source == nullptr) return payload;
   payload.device = source->device;

@@ -128,7 +128,7 @@ class VerbsLink final : public Link {
   Result<bool> receive_arriving();
 
   RemoteRange place_on(const VerbsLane& lane, const SharedRange& range, uint64_t offset) const;
-  Payload payload_on(const VerbsLane& lane, std::span<const std::byte> from);
+  PutSource payload_on(const VerbsLane& lane, std::span<const std::byte> from);
   // The exported memory that `from` lies in, if it matters where that is.
   const VerbsExports::Source* source_of(std::span<const std::byte> from);
   // What peers are told of memory; none where not all lanes in use reach it.

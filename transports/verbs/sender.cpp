@@ -16,7 +16,7 @@ void VerbsSender::begin(uint32_t peer_receives, const RemoteRange& peer_probe) {
   peer_probe_ = peer_probe;
 }
 
-PutResult VerbsSender::put(const RemoteRange& to, const Payload& payload, MessageHead head, const Line& line,
+PutResult VerbsSender::put(const RemoteRange& to, const PutSource& payload, MessageHead head, const Line& line,
                            uint64_t number) {
   if (!may_send()) return PutResult::kFull;
   auto from = payload.bytes;

@@ -26,7 +26,7 @@ struct Owed {
 };
 
 // What a put takes to the peer's memory.
-struct Payload {
+struct PutSource {
   std::span<const std::byte> bytes;
   std::shared_ptr<const Registration> registration;  // of the memory it lies in; null where it has none, or is a stage
   const DeviceMemory* device = nullptr;              // through which the host reads it, if it is a GPU's
@@ -50,7 +50,7 @@ class VerbsSender {
   uint64_t queued_bytes() const { return queued_bytes_; }
   // kFull: nothing was taken. Of a payload that does not fit into the message `head` has the place in the peer's
   // memory, `to` the same place for its device. `number`: the put's, for oldest_put().
-  PutResult put(const RemoteRange& to, const Payload& payload, MessageHead head, const Line& line, uint64_t number);
+  PutResult put(const RemoteRange& to, const PutSource& payload, MessageHead head, const Line& line, uint64_t number);
   // With a payload of head.payload_bytes in the message.
   PutResult signal(const MessageHead& head, const Line& line, std::span<const std::byte> payload = {});
   // Writes `pattern` to the peer's probe, then says so.
