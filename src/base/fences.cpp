@@ -15,7 +15,10 @@ const bool fences_for_all_threads = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_E
 
 void heavy_fence() {
   full_fence();
-  if (fences_for_all_threads) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (!fences_for_all_threads || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A forked child may have to say anew that it wants them.
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 }  // namespace tutti
