@@ -8,12 +8,6 @@
 namespace tutti {
 namespace {
 
-std::string admit(const Topology& topology, const Request&) { return admit_linked_groups(topology); }
-
-PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  return hierarchical_shape(topology, request, tuning, topology.nranks());
-}
-
 RankPlan generate(const PlanShape& shape, int rank, int) {
   if (shape.nranks == 1) return alone(shape);
   std::vector<Step> steps = {copy(input(rank), output(rank))};
@@ -34,8 +28,8 @@ const Algorithm kAllGatherHierarchical = {
     .collective = TUTTI_ALL_GATHER,
     .summary = "each block comes into every other group once, and is passed on there: two hops",
     .traits = {.carries_for_others = true},
-    .admit = admit,
-    .shape = shape,
+    .admit = admit_linked_groups,
+    .shape = shape_by_rank,
     .generate = generate,
     .predict = predict};
 

@@ -8,12 +8,6 @@
 namespace tutti {
 namespace {
 
-std::string admit(const Topology& topology, const Request&) { return admit_linked_groups(topology); }
-
-PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  return hierarchical_shape(topology, request, tuning, topology.nranks());
-}
-
 RankPlan generate(const PlanShape& shape, int rank, int) {
   if (shape.nranks == 1) return alone(shape);
   Groups groups(shape, rank);
@@ -37,8 +31,8 @@ const Algorithm kAllReduceHierarchical = {
     .collective = TUTTI_ALL_REDUCE,
     .summary = "reduce-scatter in each group, all-reduce between these, all-gather in each: four hops",
     .traits = {.rank_tree = RankTree::kPowersOfTwo},
-    .admit = admit,
-    .shape = shape,
+    .admit = admit_linked_groups,
+    .shape = shape_by_rank,
     .generate = generate,
     .predict = predict};
 

@@ -9,13 +9,6 @@
 namespace tutti {
 namespace {
 
-std::string admit(const Topology& topology, const Request&) { return admit_groups(topology); }
-
-PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  int size = ranks_per_group(topology);
-  return hierarchical_shape(topology, request, tuning, size > 0 ? size : topology.nranks());
-}
-
 // Chunk c is that of the ranks with place c. The phases of three consecutive slices overlap: the root's parts, what
 // travels from group to group, and what the others of the group pass on.
 RankPlan generate(const PlanShape& shape, int rank, int) {
@@ -72,8 +65,8 @@ const Algorithm kBroadcastHierarchical = {
     .name = "hierarchical",
     .collective = TUTTI_BROADCAST,
     .summary = "each rank of a group takes a part from group to group, and all gather these: least bytes out of each",
-    .admit = admit,
-    .shape = shape,
+    .admit = admit_groups,
+    .shape = shape_by_place,
     .generate = generate,
     .predict = predict};
 

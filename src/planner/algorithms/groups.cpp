@@ -20,6 +20,15 @@ std::string too_many_links(int links) {
   return fmt::format("every rank would hold {} links; the most is {}", links, kMostLinks);
 }
 
+PlanShape shape_with(int chunks, const Topology& topology, const Request& request, const Tuning& tuning) {
+  int channels = request.size_bytes() < kLeastOverlapped ? 1 : kChannels;
+  PlanShape shape = basic_shape("hierarchical", topology, request, tuning, chunks, channels);
+  shape.group = ranks_per_group(topology);
+  shape.by_reference = Permission::kAlways;
+  shape.deliver_directly = Permission::kAlways;
+  return shape;
+}
+
 }  // namespace
 
 int ranks_per_group(const Topology& topology) {
@@ -39,7 +48,7 @@ int ranks_per_group(const Topology& topology) {
   return seen.size() == nranks / size ? static_cast<int>(size) : 0;
 }
 
-std::string admit_groups(const Topology& topology) {
+std::string admit_groups(const Topology& topology, const Request&) {
   bool all_on_gpus = std::all_of(topology.ranks.begin(), topology.ranks.end(),
                                  [](const TopologyRank& rank) { return rank.gpu >= 0; });
   if (!all_on_gpus) return "it is for ranks that all sit on GPUs";
@@ -54,20 +63,20 @@ std::string admit_groups(const Topology& topology) {
   return too_many_links(size);
 }
 
-std::string admit_linked_groups(const Topology& topology) {
-  std::string why_not = admit_groups(topology);
+std::string admit_linked_groups(const Topology& topology, const Request& request) {
+  std::string why_not = admit_groups(topology, request);
   if (!why_not.empty()) return why_not;
   int size = ranks_per_group(topology);
   return too_many_links(size + topology.nranks() / size - 2);
 }
 
-PlanShape hierarchical_shape(const Topology& topology, const Request& request, const Tuning& tuning, int chunks) {
-  int channels = request.size_bytes() < kLeastOverlapped ? 1 : kChannels;
-  PlanShape shape = basic_shape("hierarchical", topology, request, tuning, chunks, channels);
-  shape.group = ranks_per_group(topology);
-  shape.by_reference = Permission::kAlways;
-  shape.deliver_directly = Permission::kAlways;
-  return shape;
+PlanShape shape_by_rank(const Topology& topology, const Request& request, const Tuning& tuning) {
+  return shape_with(topology.nranks(), topology, request, tuning);
+}
+
+PlanShape shape_by_place(const Topology& topology, const Request& request, const Tuning& tuning) {
+  int size = ranks_per_group(topology);
+  return shape_with(size > 0 ? size : topology.nranks(), topology, request, tuning);
 }
 
 // All ranks of a group go through the groups in the same order, and send what belongs to one before they wait for it,

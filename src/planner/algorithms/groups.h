@@ -38,14 +38,14 @@ class Groups {
 // Ranks of each group, which are consecutive and as many in all; 0 where they are not.
 int ranks_per_group(const Topology& topology);
 
-// "" or why there are no groups to speak of.
-std::string admit_groups(const Topology& topology);
+// Algorithm::admit: "" or why there are no groups to speak of.
+std::string admit_groups(const Topology& topology, const Request& request);
 // And where each rank talks to all of its group, and to the ranks of its place in all others.
-std::string admit_linked_groups(const Topology& topology);
+std::string admit_linked_groups(const Topology& topology, const Request& request);
 
-// A shape with the groups.
-PlanShape hierarchical_shape(const Topology& topology, const Request& request, const Tuning& tuning, int chunks);
-
+// Algorithm::shape: with the groups, and a chunk for each rank, or for each place in a group.
+PlanShape shape_by_rank(const Topology& topology, const Request& request, const Tuning& tuning);
+PlanShape shape_by_place(const Topology& topology, const Request& request, const Tuning& tuning);
 
 // Chunk c, the c-th of as many as there are ranks, from all ranks' inputs to the output of rank c: each group
 // reduce-scatters within itself for each group, and ranks of equal place combine what they got.

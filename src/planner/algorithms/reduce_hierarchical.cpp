@@ -9,13 +9,6 @@
 namespace tutti {
 namespace {
 
-std::string admit(const Topology& topology, const Request&) { return admit_groups(topology); }
-
-PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
-  int size = ranks_per_group(topology);
-  return hierarchical_shape(topology, request, tuning, size > 0 ? size : topology.nranks());
-}
-
 // Chunk c is that of the ranks with place c. The phases of three consecutive slices overlap.
 RankPlan generate(const PlanShape& shape, int rank, int) {
   constexpr int kGather = 0, kReduce = 1, kCollect = 2;
@@ -69,8 +62,8 @@ const Algorithm kReduceHierarchical = {
     .name = "hierarchical",
     .collective = TUTTI_REDUCE,
     .summary = "each rank of a group reduces a part, which goes from group to group: least bytes out of each",
-    .admit = admit,
-    .shape = shape,
+    .admit = admit_groups,
+    .shape = shape_by_place,
     .generate = generate,
     .predict = predict};
 
