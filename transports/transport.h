@@ -227,8 +227,9 @@ class Transport {
   virtual void release(const LocalMemory* memory) = 0;
   // Whether devices of this transport may reach memory of GPUs by themselves.
   virtual bool takes_device_memory() const { return false; }
-  // The same as export_memory() for that, where it may. Links put from it and into it as from other memory, but for
-  // lines, whether the devices reach it or not: only use() tells. The caller keeps `memory` until release().
+  // The same as export_memory() for that, where it may. Links put from it, while it is held, and into it as from other
+  // memory, but for lines, whether the devices reach it or not: only use() tells. What is not held may have been freed,
+  // and the host's memory be at its address. The caller keeps `memory` until release().
   virtual const LocalMemory* export_device_memory(const DeviceMemory& /*memory*/) { return nullptr; }
   // A call is about to use exported memory. A transport whose devices hold only so much at a time makes it ready for
   // them, in place of what was used longest ago and is not held. Errors: they do not take it, and payloads are copied.

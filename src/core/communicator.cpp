@@ -272,8 +272,9 @@ Advance Communicator::step_collectives(Patience patience) {
     return Advance::kMoved;
   }
   if (*progress == Progress::kDone) {
-    hand_over_result();
-    complete_active({});
+    Status result = hand_over_result();
+    if (!result.ok()) fail(result, true);
+    complete_active(std::move(result));
   }
   return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
 }
@@ -357,6 +358,7 @@ void Communicator::complete_active(Status result) {
 
 void Communicator::complete(tutti_request& request, Status result) {
   request.result = std::move(result);
+  request.input_device = request.output_device = nullptr;  // the caller may free them
   if (request.profiled) [[unlikely]] tell_end(request);
   bool is_queued = request.queued;
   if (request.arguments.completed != nullptr) request.arguments.completed(request.arguments.context);

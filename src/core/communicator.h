@@ -233,6 +233,7 @@ class Communicator {
   void follow_trials();
   int awaited_rank() const;
   Status find_windows();
+  Status find_device_window();
   bool may_stay_bound() const;
   bool maps_all_peers() const;
   void open_landing();
@@ -242,7 +243,7 @@ class Communicator {
   void tell_begin(tutti_request& request, uint64_t sequence, const char* algorithm);
   void tell_end(tutti_request& request);
   void complete_active(Status result);
-  void hand_over_result();
+  Status hand_over_result();
   void give_up();
   void drive(tutti_request& request);
   void sleep();

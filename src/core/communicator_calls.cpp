@@ -139,6 +139,8 @@ void Communicator::bind() {
     call_.output = result_.data();
   }
   call_.in_place = geometry.in_place;
+  call_.input_device = active_->input_device ? &active_->input_device->region() : nullptr;
+  call_.output_device = active_->output_device ? &active_->output_device->region() : nullptr;
   call_.flow = active_->flow;
   call_.partition = partition_of(arguments, geometry, shape, rank_);
   call_.size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
@@ -183,18 +185,21 @@ void Communicator::open_landing() {
   landing_ = call_.landing;
 }
 
-void Communicator::hand_over_result() {
+Status Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
   if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   windows_->copy_edges_out();
-  if (!geometry.onto_input) return;
+  if (active_->output_device) TUTTI_TRY(active_->output_device->region().see_writes());
+  if (!geometry.onto_input) return {};
   copy(active_->arguments.output, result_.data(), geometry.output_bytes, Store::kCached);
   result_ = {};
+  return {};
 }
 
-// Where the caller's buffers lie in memory that peers can map. The call then uses them there.
+// Where the caller's buffers lie in memory that peers can map, or put into. The call then uses them there.
 Status Communicator::find_windows() {
+  if (call_.is_on_devices()) return find_device_window();
   constexpr uint64_t kLeast = 32 * 1024;  // less is copied in the time that finding windows takes
   uint64_t least = active_->is_repeated ? kLeastMadeAgain : kLeast;
   if (call_.size_bytes < least || !links_->has_peers_in_memory()) {
@@ -203,6 +208,18 @@ Status Communicator::find_windows() {
   }
   TUTTI_TRY(windows_->find(call_, active_->arguments, active_->geometry, rank_, nranks_));
   windows_->copy_edges_in();
+  return {};
+}
+
+// Peers that do not reach it find nothing.
+Status Communicator::find_device_window() {
+  windows_->forgo(call_);
+  if (call_.output_device == nullptr) return {};
+  DeviceRegions::Use& use = *active_->output_device;
+  for (int32_t rank : prepared_->peers) {
+    if (!links_->peers()[rank]->reaches_device_memory()) continue;
+    call_.output_window = TUTTI_TRY(links_->share_device_memory(rank, use.memory(), call_.output, use.told()));
+  }
   return {};
 }
 

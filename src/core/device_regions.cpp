@@ -1,6 +1,7 @@
 #include "core/device_regions.h"
 
 #include "base/log.h"
+#include "planner/planner.h"
 
 namespace tutti {
 namespace {
@@ -25,7 +26,7 @@ bool holds(std::span<std::byte> whole, std::span<std::byte> part) {
 }  // namespace
 
 DeviceRegions::Use::~Use() {
-  std::lock_guard lock(regions_->mutex_);
+  std::lock_guard lock(regions_->closing_);
   --entry_->users;
   if (regions_->transport_ != nullptr) regions_->transport_->let_go(entry_->memory);
 }
@@ -36,13 +37,21 @@ std::set<int>& DeviceRegions::Use::told() const { return entry_->told; }
 
 void DeviceRegions::close() {
   std::lock_guard lock(mutex_);
+  std::lock_guard no_use_ends(closing_);
   for (auto each = entries_.begin(); each != entries_.end();) each = drop(each);
   transport_ = nullptr;
 }
 
-std::shared_ptr<DeviceRegions::Use> DeviceRegions::use(DeviceModule& module, int peer, std::span<std::byte> buffer,
+bool DeviceRegions::takes_message(int peer, uint64_t size_bytes) const {
+  return size_bytes > kMostThroughHost && peer >= 0 && links_.reaches_device_memory(peer);
+}
+
+bool DeviceRegions::takes_collective(uint64_t block_bytes) const {
+  return block_bytes > kMostBlockBytesWithoutRendezvous && links_.may_reach_all_device_memory();
+}
+
+std::shared_ptr<DeviceRegions::Use> DeviceRegions::use(DeviceModule& module, std::span<std::byte> buffer,
                                                        void* context) {
-  if (buffer.size() <= kMostThroughHost || peer < 0 || !links_.reaches_device_memory(peer)) return nullptr;
   std::lock_guard lock(mutex_);
   if (transport_ == nullptr) return nullptr;
   auto found = entry_of(module, buffer, context);
@@ -51,7 +60,7 @@ std::shared_ptr<DeviceRegions::Use> DeviceRegions::use(DeviceModule& module, int
     return nullptr;
   }
   const std::shared_ptr<Entry>& entry = *found;
-  entry->used = ++messages_;
+  entry->used = ++calls_;
   if (entry->region == nullptr) return nullptr;
   transport_->hold(entry->memory);
   Status used = transport_->use(entry->memory);
@@ -79,7 +88,7 @@ Result<std::shared_ptr<DeviceRegions::Entry>> DeviceRegions::entry_of(DeviceModu
   make_room(module);
   for (const auto& [address, entry] : entries_) {
     if (!overlap(entry->allocation.bytes, allocation.bytes)) continue;
-    return error(Code::kCuda, "memory at the address of freed memory that a message still uses");
+    return error(Code::kCuda, "memory at the address of freed memory that a call still uses");
   }
   auto entry = std::make_shared<Entry>();
   entry->allocation = allocation;
@@ -116,7 +125,7 @@ DeviceRegions::Entries::iterator DeviceRegions::drop(Entries::iterator entry) {
 }
 
 void DeviceRegions::tell_why_not(const std::string& why) {
-  if (told_.insert(why).second) log_info("messages of GPU memory go through the host's memory: {}", why);
+  if (told_.insert(why).second) log_info("GPU memory goes through the host's: {}", why);
 }
 
 }  // namespace tutti

@@ -1,7 +1,8 @@
-// DeviceRegions: memory of GPUs that a communicator's messages leave from and arrive in without the host, since NICs
-// reach it by themselves. What is registered stays so for the next message, as long as the program does not free it.
+// DeviceRegions: memory of GPUs that a communicator's data leaves from and arrives in without the host, since NICs
+// reach it by themselves. What is registered stays so for the next call, as long as the program does not free it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,7 +44,7 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   struct Entry;
 
  public:
-  // A message's buffer: its region is registered until this ends.
+  // A call's buffer: its region is registered until this ends.
   class Use {
    public:
     Use(std::shared_ptr<DeviceRegions> regions, std::shared_ptr<Entry> entry)
@@ -67,17 +68,21 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   // Nothing is registered from here on.
   void close();
 
-  // Any thread. Of a message to or from `peer` on a stream of `context`. Null: it goes through the host's memory, and
-  // the log says why, once for each reason.
-  std::shared_ptr<Use> use(DeviceModule& module, int peer, std::span<std::byte> buffer, void* context);
+  // Any thread. Whether a message to or from `peer` may leave there and arrive there, as far as the links go,
+  bool takes_message(int peer, uint64_t size_bytes) const;
+  // and a collective that moves blocks of that size.
+  bool takes_collective(uint64_t block_bytes) const;
+  // Any thread. Of a call on a stream of `context`. Null: it goes through the host's memory, and the log says why, once
+  // for each reason.
+  std::shared_ptr<Use> use(DeviceModule& module, std::span<std::byte> buffer, void* context);
 
  private:
   struct Entry {
     DeviceAllocation allocation;
     std::unique_ptr<const DeviceRegion> region;  // null: the driver has no dma-buf of it
     const LocalMemory* memory = nullptr;         // of the region
-    uint64_t used = 0;                           // by which message last
-    int users = 0;
+    uint64_t used = 0;                           // by which call last
+    std::atomic<int> users{0};
     std::set<int> told;
   };
   using Entries = std::map<uintptr_t, std::shared_ptr<Entry>>;  // by address
@@ -89,10 +94,11 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   void tell_why_not(const std::string& why);
 
   Links& links_;
-  std::mutex mutex_;      // guards what follows
+  std::mutex mutex_;      // guards what follows, and is held while the driver may wait for streams
   Transport* transport_;  // null: there is none that takes memory of GPUs, or it is closed
+  std::mutex closing_;    // so that it is not while a Use ends, which streams wait for
   Entries entries_;
-  uint64_t messages_ = 0;
+  uint64_t calls_ = 0;
   std::set<std::string> told_;
 };
 

@@ -130,6 +130,16 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   topology_ = &topology;
   layout_.mapped_slots = mapped_slots_for(topology, rank_, layout_.slot_bytes);
   for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
+  reaches_all_device_memory_.store(would_reach_all_device_memory(), std::memory_order_release);
+}
+
+bool Links::would_reach_all_device_memory() {
+  const Transport* transport = device_transport();
+  if (transport == nullptr || peers_.size() < 2) return false;
+  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
+    if (rank != rank_ && transport_to(rank) != transport->name()) return false;
+  }
+  return true;
 }
 
 std::string_view Links::transport_to(int rank) const {
@@ -223,10 +233,13 @@ Result<Progress> Links::connect_one(int rank) {
                  arena->size_bytes, layout_.arena_bytes())
         .at({.rank = rank_, .peer = rank, .link = std::string(end.carrier->transport->name())});
   }
-  peers_[rank] = std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena);
+  bool reaches_device_memory = end.carrier->transport->takes_device_memory();
+  peers_[rank] =
+      std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena, reaches_device_memory);
   if (peers_[rank]->mapped() || end.link->traits().places) ++peers_in_memory_;
   if (end.link->traits().lands) ++peers_that_land_;
-  reaches_device_memory_[rank].store(end.carrier->transport->takes_device_memory(), std::memory_order_release);
+  reaches_device_memory_[rank].store(reaches_device_memory, std::memory_order_release);
+  if (!reaches_device_memory) reaches_all_device_memory_.store(false, std::memory_order_release);
   waiting_cpu_.tell_again();  // the new one does not know
   log_debug("connected to rank {} over {}", rank, end.carrier->transport->name());
   return Progress::kDone;

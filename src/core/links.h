@@ -74,6 +74,8 @@ class Links {
   void let_go(uint64_t key);
   // The transport that reaches memory of GPUs by itself; null if there is none.
   Transport* device_transport() const;
+  // Any thread. Whether, as far as is known, that joins this rank to all others.
+  bool may_reach_all_device_memory() const { return reaches_all_device_memory_.load(std::memory_order_acquire); }
   // Any thread: whether the link to `rank` is one of it. Not before it is connected.
   bool reaches_device_memory(int rank) const { return reaches_device_memory_[rank].load(std::memory_order_acquire); }
   // Where that is for a peer that puts into it, which knows of it from here on if its link reaches it. `told`: to whom
@@ -128,6 +130,7 @@ class Links {
   Status open_instead(int rank, const Status& why);
   Result<Progress> connect_one(int rank);
   Status share_with(Carrier& carrier, Link& link);
+  bool would_reach_all_device_memory();
   void disarm();
 
   const int rank_;
@@ -143,6 +146,7 @@ class Links {
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
   std::vector<std::atomic<bool>> reaches_device_memory_;  // by rank
+  std::atomic<bool> reaches_all_device_memory_{false};    // the links that there are do, and the others would
   int peers_in_memory_ = 0;                // of peers_
   int peers_that_land_ = 0;                // of them
   uint64_t next_landing_ = 0;              // where in kLanding

@@ -153,14 +153,14 @@ Result<Window> PointToPoint::place_for(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   Peer& peer = *links_.peers()[transfer.peer];
   LinkTraits traits = peer.link().traits();
-  if (traits.lands && !receive.device) {
+  if (traits.lands && !receive.output_device) {
     return transfer.landing = links_.land_in({receive.arguments.output, transfer.size_bytes}, transfer.peer);
   }
   if (peer.mapped() || !traits.places) return Window();
-  if (receive.device) {
+  if (receive.output_device) {
     transfer.is_on_device = true;
-    return links_.share_device_memory(transfer.peer, receive.device->memory(), receive.arguments.output,
-                                      receive.device->told());
+    return links_.share_device_memory(transfer.peer, receive.output_device->memory(), receive.arguments.output,
+                                      receive.output_device->told());
   }
   auto shared = memory_.find(receive.arguments.output, transfer.size_bytes, {.use = Use::kWrite});
   if (!shared) return Window();
@@ -173,7 +173,7 @@ Result<Window> PointToPoint::place_for(tutti_request& receive) {
 Status PointToPoint::store(const tutti_request& receive, uint64_t offset, const std::byte* from, uint64_t size_bytes,
                            Store store) {
   std::byte* buffer = receive.transfer.placed ? receive.transfer.placed->data : receive.arguments.output;
-  if (receive.device) return receive.device->region().write(buffer + offset, {from, size_bytes});
+  if (receive.output_device) return receive.output_device->region().write(buffer + offset, {from, size_bytes});
   copy(buffer + offset, from, size_bytes, store);
   return {};
 }

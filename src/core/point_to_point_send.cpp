@@ -81,7 +81,7 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     Header header{.kind = Kind::kData, .value = transfer.offer};
     const std::byte* from = transfer.from + transfer.moved_bytes;
     PutResult sent = into.memory != nullptr ? TUTTI_TRY(send_placed(peer, header, into, from, size))
-                                            : TUTTI_TRY(send_payload(peer, header, from, size, !request.device));
+                                            : TUTTI_TRY(send_payload(peer, header, from, size, !request.input_device));
     if (sent == PutResult::kFull) return moved;
     moved = true;
     transfer.moved_bytes += size;
@@ -127,7 +127,7 @@ bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
 
 // Where a device reads shared memory itself, it is told which.
 Status PointToPoint::lend_to_link(Peer& peer, tutti_request& send) {
-  if (peer.mapped() || !peer.link().traits().places || send.device) return {};
+  if (peer.mapped() || !peer.link().traits().places || send.input_device) return {};
   auto shared = memory_.find(send.arguments.input, send.transfer.size_bytes);
   if (!shared) return {};
   TUTTI_TRY(links_.share(shared->region, shared->data));

@@ -54,7 +54,9 @@ struct tutti_request {
   uint32_t members = 0;          // how many they are
   bool is_repeated = false;      // of a blocking call: its arguments are those of the last one
   tutti::Transfer transfer;      // of a send or a receive
-  std::shared_ptr<tutti::DeviceRegions::Use> device;  // where its buffer is a GPU's, and a NIC reaches that
+  // Where a buffer is a GPU's, and NICs reach it there.
+  std::shared_ptr<tutti::DeviceRegions::Use> input_device;
+  std::shared_ptr<tutti::DeviceRegions::Use> output_device;
   std::optional<void*> profiled;    // while it runs: what the profiler has returned for it
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};

@@ -102,9 +102,9 @@ class StreamCalls {
   Status find_streams(Staged& staged, DeviceModule& module) const;
   Result<Words*> take_words();
   Status stage(Staged& staged, DeviceModule& module);
-  // Has a NIC send and receive the message where its buffer is, if one can. True: the buffer needs no host memory.
-  static bool is_left_on_device(tutti_request& request, Communicator& communicator, const Staged& staged,
-                                DeviceModule& module);
+  // Has NICs send and receive where the call's buffers are, if they can. True: the buffers need no host memory.
+  static Result<bool> is_left_on_devices(tutti_request& request, Communicator& communicator, const Staged& staged,
+                                         DeviceModule& module);
   void cut_into_pieces(Staged& staged) const;
   void collect();
 

@@ -42,6 +42,28 @@ struct Buffer {
   }
 };
 
+// Whether peers may put into all ranks' outputs, and from their inputs, what the collective is about.
+bool only_moves(Collective collective, const Geometry& geometry) {
+  switch (collective) {
+    case TUTTI_BROADCAST:
+    case TUTTI_ALL_GATHER:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER: return true;
+    case TUTTI_ALL_TO_ALL: return !geometry.in_place;
+    default: return false;
+  }
+}
+
+// What a rank's input and output both hold, of a collective that only moves.
+StreamCopy own_block(const tutti_request& request, int rank, int nranks) {
+  const CallArguments& arguments = request.arguments;
+  uint64_t input_bytes = request.geometry.input_bytes, output_bytes = request.geometry.output_bytes;
+  bool is_between_pairs = arguments.collective == TUTTI_ALL_TO_ALL;
+  uint64_t block = is_between_pairs ? input_bytes / nranks : std::min(input_bytes, output_bytes);
+  auto at = [&](uint64_t bytes) { return bytes > block ? block * rank : 0; };
+  return {arguments.output + at(output_bytes), arguments.input + at(input_bytes), block};
+}
+
 uint64_t aligned(uint64_t size_bytes) {
   constexpr uint64_t kAlignment = 256;
   return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -50,17 +72,29 @@ uint64_t aligned(uint64_t size_bytes) {
 }  // namespace
 
 // A graph's calls go through the host's memory: it may be launched when the program has freed what it had.
-bool StreamCalls::is_left_on_device(tutti_request& request, Communicator& communicator, const Staged& staged,
-                                    DeviceModule& module) {
-  if (staged.is_captured || !is_point_to_point(request.arguments.collective)) return false;
-  bool is_send = request.arguments.collective == TUTTI_SEND;
-  auto* data = is_send ? const_cast<std::byte*>(request.arguments.input) : request.arguments.output;
-  uint64_t size_bytes = is_send ? request.geometry.input_bytes : request.geometry.output_bytes;
-  auto place = module.place_of(data);
-  if (!place.ok() || place->kind != MemoryKind::kDevice) return false;
-  request.device = communicator.device_regions().use(module, request.arguments.peer, {data, size_bytes},
-                                                     staged.streams.front().context);
-  return request.device != nullptr;
+Result<bool> StreamCalls::is_left_on_devices(tutti_request& request, Communicator& communicator, const Staged& staged,
+                                             DeviceModule& module) {
+  const CallArguments& arguments = request.arguments;
+  const Geometry& geometry = request.geometry;
+  DeviceRegions& regions = communicator.device_regions();
+  bool is_message = is_point_to_point(arguments.collective);
+  uint64_t size_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
+  bool may_stay = is_message ? regions.takes_message(arguments.peer, size_bytes)
+                             : only_moves(arguments.collective, geometry) &&
+                                   regions.takes_collective(arguments.count * size_of(arguments.datatype));
+  if (staged.is_captured || !may_stay) return false;
+  using Use = std::shared_ptr<DeviceRegions::Use>;
+  auto use = [&](const std::byte* data, uint64_t bytes) -> Result<Use> {
+    if (TUTTI_TRY(module.place_of(data)).kind != MemoryKind::kDevice) return Use();
+    return regions.use(module, {const_cast<std::byte*>(data), bytes}, staged.streams.front().context);
+  };
+  bool reads = geometry.input_bytes > 0, stores = geometry.output_bytes > 0;
+  Use input = reads ? TUTTI_TRY(use(arguments.input, geometry.input_bytes)) : nullptr;
+  Use output = stores ? TUTTI_TRY(use(arguments.output, geometry.output_bytes)) : nullptr;
+  if ((reads && input == nullptr) || (stores && output == nullptr)) return false;
+  request.input_device = std::move(input);
+  request.output_device = std::move(output);
+  return true;
 }
 
 // Gives all calls host memory for what they have on devices, and says what is copied there and back.
@@ -86,7 +120,7 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
       continue;
     }
     tutti_request& request = *member.request;
-    bool stays = is_left_on_device(request, *member.communicator, staged, module);
+    bool stays = TUTTI_TRY(is_left_on_devices(request, *member.communicator, staged, module));
     auto look = [&](const std::byte* data, uint64_t size_bytes) -> Result<Buffer> {
       auto kind = size_bytes > 0 ? TUTTI_TRY(module.place_of(data)).kind : MemoryKind::kHost;
       return Buffer{const_cast<std::byte*>(data), size_bytes, size_bytes > 0 && !is_for_host(kind) && !stays};
@@ -139,6 +173,10 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
       continue;
     }
     tutti_request& request = *member.request;
+    if (request.input_device && request.output_device) {
+      StreamCopy own = own_block(request, member.communicator->rank(), member.nranks);
+      if (own.to != own.from) staged.before.front().push_back(own);
+    }
     std::byte* output_of_call = for_call(output);
     request.arguments.input = at;
     request.arguments.output = output_of_call;
@@ -158,7 +196,8 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
 void StreamCalls::cut_into_pieces(Staged& staged) const {
   const Staged::Member& member = staged.members.front();
   tutti_request& request = *member.request;
-  bool is_alone = staged.members.size() == 1 && member.parts.size() == 1 && !staged.is_captured;
+  bool is_on_devices = request.input_device || request.output_device;
+  bool is_alone = staged.members.size() == 1 && member.parts.size() == 1 && !staged.is_captured && !is_on_devices;
   if (!is_alone || !may_be_cut(request, staged.before.front(), staged.after.front())) return;
   auto shape = member.communicator->shape_now(request);
   if (!shape) return;

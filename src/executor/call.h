@@ -36,6 +36,10 @@ struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   bool in_place = false;           // what the buffers share is the same block in both
+  // Of buffers that only devices reach, in a collective that moves data; null: the host reaches them. Not one alone of
+  // them. What this rank's input and output both hold is in both already, and no slice is awaited.
+  const DeviceMemory* input_device = nullptr;
+  const DeviceMemory* output_device = nullptr;
   Partition partition{0, 4, 1, 1, 64};
   uint64_t size_bytes = 0;         // of the larger buffer
   uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
@@ -46,6 +50,7 @@ struct Call {
   DataPathOptions options;
   SliceFlow* flow = nullptr;       // null: the whole input is there, and nobody asks for the output before the end
 
+  bool is_on_devices() const { return input_device != nullptr || output_device != nullptr; }
   // Whether peers may read the caller's buffers in place.
   bool lends() const { return holds(shape->by_reference, in_place); }
 };

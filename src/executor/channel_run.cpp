@@ -301,10 +301,7 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       payload = memory->mapped + message.payload.offset;
       lent = Lent::kInPlace;
       if (into == nullptr) break;
-      Step read = in_memory_of(from, [&]() -> Status {
-        deliver(into, payload, message.size_bytes);
-        return {};
-      });
+      Step read = in_memory_of(from, [&] { return deliver(into, payload, message.size_bytes); });
       if (read != Step::kDone) return read;
       payload = into;
       lent = Lent::kRead;
@@ -319,7 +316,11 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       break;
     }
   }
-  if (into != nullptr && payload != nullptr && payload != into) deliver(into, payload, message.size_bytes);
+  if (into != nullptr && payload != nullptr && payload != into) {
+    if (Status delivered = deliver(into, payload, message.size_bytes); !delivered.ok()) {
+      return fail(std::move(delivered));
+    }
+  }
   stream.take(message.kind, payload, message.size_bytes, lent);
   return Step::kDone;
 }
@@ -338,9 +339,25 @@ Status ChannelRun::has_left(const Peer& lender) const {
       .at({.rank = -1, .peer = lender.rank(), .link = {}});
 }
 
-void ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {
+Status ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {
   bool large = call_->size_bytes >= call_->options.streaming_min_bytes;
-  copy(into, from, size_bytes, large ? Store::kStreaming : Store::kCached);
+  return move(into, from, size_bytes, large ? Store::kStreaming : Store::kCached);
+}
+
+Status ChannelRun::move(std::byte* to, const std::byte* from, uint64_t size_bytes, Store store) const {
+  if (call_->is_on_devices()) [[unlikely]] {
+    if (const DeviceMemory* source = device_of(from)) return source->read({to, size_bytes}, from);
+    if (const DeviceMemory* target = device_of(to)) return target->write(to, {from, size_bytes});
+  }
+  copy(to, from, size_bytes, store);
+  return {};
+}
+
+const DeviceMemory* ChannelRun::device_of(const std::byte* data) const {
+  for (const DeviceMemory* device : {call_->input_device, call_->output_device}) {
+    if (device != nullptr && device->holds(data)) return device;
+  }
+  return nullptr;
 }
 
 }  // namespace tutti

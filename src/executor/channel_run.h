@@ -114,7 +114,7 @@ class ChannelRun {
 
   // Receiving.
   Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
-  void deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
+  Status deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
   Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
   Step admit(const Message& message, uint64_t signature, const Op& op, uint64_t slice, const Peer& from);
   // Between begin_access() and end_access() of the peer's link.
@@ -136,10 +136,15 @@ class ChannelRun {
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
-  bool may_lend(const Send& send) const;
+  bool may_lend(const Peer& to, const Send& send) const;
   bool is_pulled(const Op& op, const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
-  void combine(const Op& op);
+  Status combine(const Op& op);
+  // Wherever the two ends lie.
+  Status move(std::byte* to, const std::byte* from, uint64_t size_bytes, Store store) const;
+  const DeviceMemory* device_of(const std::byte* data) const;
+  // Whether that destination has the value before the call begins.
+  bool has_come_before(const Op& op, size_t destination) const;
   void reduce_sources(const Op& op);
   ReduceArgs reduction(const Op& op) const;
   bool multiplies_first() const { return call_->op == kPreMulSum; }

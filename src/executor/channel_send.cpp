@@ -211,9 +211,10 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
 // combine() while no peer's caller may go on, and only if none has: nothing wrong is sent, and nothing is stored where
 // it is not expected.
 ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
+  Status combined;
   if (!frame_->has_lender) {
-    combine(op);
-    return Step::kDone;
+    combined = combine(op);
+    return combined.ok() ? Step::kDone : fail(std::move(combined));
   }
   const Peer* gone = nullptr;
   size_t begun = 0;
@@ -222,19 +223,21 @@ ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
     if (lender.link().begin_access()) ++begun;
     else gone = &lender;
   });
-  if (gone == nullptr) combine(op);
+  if (gone == nullptr) combined = combine(op);
   visit_lenders(op, [&](Peer& lender) {
     if (begun == 0) return;
     --begun;
     if (!lender.link().end_access()) gone = &lender;
   });
-  return gone == nullptr ? Step::kDone : fail(has_left(*gone));
+  if (gone != nullptr) return fail(has_left(*gone));
+  return combined.ok() ? Step::kDone : fail(std::move(combined));
 }
 
 // Decides where the value is stored besides the op's own destinations, and where messages find it.
 void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   Frame& frame = *frame_;
   frame.value = !frame.destinations.empty() ? frame.destinations[0] : moves(op) ? frame.sources[0] : nullptr;
+  if (call_->is_on_devices()) frame.value = nullptr;  // a line takes it from where the host reads
   frame.deliveries.clear();
   frame.has_slots = frame.has_direct = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
@@ -256,14 +259,14 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   Peer& to = peer(send.peer);
   auto place = place_in_output(to, send, slice);
   if (!to.mapped()) {
-    const std::byte* home = may_lend(send) ? home_of(send, slice) : nullptr;
+    const std::byte* home = may_lend(to, send) ? home_of(send, slice) : nullptr;
     MessageKind kind = place ? MessageKind::kDirect : MessageKind::kSlot;
     if (home != nullptr) return {kind, nullptr, home, place.value_or(Window())};
     std::byte* slot = slot_of(to);
     return {kind, slot, slot, place.value_or(Window())};
   }
   if (place) return {MessageKind::kDirect, place_of(to, *place), nullptr, {}};
-  if (may_lend(send)) {
+  if (may_lend(to, send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
     if (to.link().traits().pullable && is_pulled(op, send)) {
@@ -306,7 +309,8 @@ bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.
-bool ChannelRun::may_lend(const Send& send) const {
+bool ChannelRun::may_lend(const Peer& to, const Send& send) const {
+  if (call_->is_on_devices() && !to.reaches_device_memory()) return false;
   bool is_input = send.source.space == Space::kInput && !multiplies_first();
   return call_->lends() && (is_input || send.source.space == Space::kOutput);
 }
@@ -319,14 +323,28 @@ const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
   return call_->output + partition.output(channel_, send.source.index, slice).offset_bytes;
 }
 
-void ChannelRun::combine(const Op& op) {
+Status ChannelRun::combine(const Op& op) {
   const Frame& frame = *frame_;
-  if (frame.value_bytes == 0 || frame.destinations.empty()) return;
-  if (!moves(op)) return reduce_sources(op);
-  Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
-  for (std::byte* to : frame.destinations) {
-    if (to != frame.sources[0]) copy(to, frame.sources[0], frame.value_bytes, store);
+  if (frame.value_bytes == 0 || frame.destinations.empty()) return {};
+  if (!moves(op)) {
+    reduce_sources(op);
+    return {};
   }
+  Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
+  for (size_t i = 0; i < frame.destinations.size(); ++i) {
+    std::byte* to = frame.destinations[i];
+    bool is_there = to == frame.sources[0] || (call_->is_on_devices() && has_come_before(op, i));
+    if (!is_there) TUTTI_TRY(move(to, frame.sources[0], frame.value_bytes, store));
+  }
+  return {};
+}
+
+// What is a chunk of the input and of the output is the same data in both.
+bool ChannelRun::has_come_before(const Op& op, size_t destination) const {
+  if (destination >= op.destinations.count) return false;  // of a message
+  const Operand& from = program_->operands[op.sources.first];
+  const Operand& to = program_->operands[op.destinations.first + destination];
+  return from.space == Space::kInput && to.space == Space::kOutput;
 }
 
 void ChannelRun::reduce_sources(const Op& op) {

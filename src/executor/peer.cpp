@@ -13,14 +13,15 @@ const Line* line_at(std::span<std::byte> arena, uint64_t offset) {
 }  // namespace
 
 Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena,
-           const RemoteMemory& remote_arena)
+           const RemoteMemory& remote_arena, bool reaches_device_memory)
     : self_(self),
       rank_(link.peer()),
       link_(link),
       layout_(layout),
       arena_(arena),
       remote_arena_(remote_arena),
-      needs_poll_(link.needs_poll()) {
+      needs_poll_(link.needs_poll()),
+      reaches_device_memory_(reaches_device_memory) {
   TUTTI_CHECK(arena.size() >= layout.arena_bytes() && remote_arena.size_bytes >= layout.arena_bytes());
   sends_.reserve(layout.streams_per_peer());
   recvs_.reserve(layout.streams_per_peer());

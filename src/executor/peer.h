@@ -183,12 +183,15 @@ class RecvStream {
 class Peer {
  public:
   // `arena` is this rank's, `remote_arena` the peer's as the link knows it. Everything outlives the Peer.
-  Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena);
+  // `reaches_device_memory`: the link puts from memory of GPUs, and into it.
+  Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte> arena, const RemoteMemory& remote_arena,
+       bool reaches_device_memory = false);
 
   int rank() const { return rank_; }
   int self() const { return self_; }
   Link& link() { return link_; }
   bool mapped() const { return remote_arena_.mapped != nullptr; }
+  bool reaches_device_memory() const { return reaches_device_memory_; }
   SendStream& send_stream(int channel) { return sends_[channel]; }
   RecvStream& recv_stream(int channel) { return recvs_[channel]; }
 
@@ -244,6 +247,7 @@ class Peer {
   const std::span<std::byte> arena_;
   const RemoteMemory& remote_arena_;
   const bool needs_poll_;
+  const bool reaches_device_memory_;
   uint64_t messages_ = 0;              // where links need polling: sent on all streams
   uint64_t puts_ = 0;
   uint64_t puts_completed_ = 0;

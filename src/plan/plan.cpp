@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <set>
+
 #include "base/check.h"
 
 namespace tutti {
@@ -40,6 +42,7 @@ class Digest {
     add(static_cast<uint64_t>(shape.by_reference));
     add(static_cast<uint64_t>(shape.deliver_directly));
     if (shape.group != 0) add_signed(shape.group);
+    if (shape.rendezvous) add(uint64_t{1});
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }
   uint64_t value() const { return hash_; }
@@ -49,11 +52,31 @@ class Digest {
   uint64_t hash_ = 0xcbf29ce484222325;
 };
 
+// What a rendezvous puts before the other steps of the part; the peers' parts name the same messages.
+Section rendezvous_of(const RankPlan& part) {
+  std::set<int32_t> senders, receivers;
+  for (const Section& section : part.sections) {
+    for (const Step& step : section.steps) {
+      if (step.into == kNoChunk) continue;
+      (step.kind == StepKind::kPut ? receivers : senders).insert(step.peer);
+    }
+  }
+  Section section;
+  for (int32_t peer : senders) section.steps.push_back({.kind = StepKind::kPut, .peer = peer});
+  for (int32_t peer : receivers) section.steps.push_back({.kind = StepKind::kWait, .peer = peer});
+  return section;
+}
+
 }  // namespace
 
 RankPlan Plan::part(int rank, int channel) const {
   TUTTI_CHECK(rank >= 0 && rank < shape_.nranks && channel >= 0 && channel < shape_.channels);
-  if (generator_ != nullptr) return generator_(shape_, rank, channel);
+  if (generator_ != nullptr) {
+    RankPlan part = generator_(shape_, rank, channel);
+    Section meeting = shape_.rendezvous ? rendezvous_of(part) : Section();
+    if (!meeting.steps.empty()) part.sections.insert(part.sections.begin(), std::move(meeting));
+    return part;
+  }
   TUTTI_CHECK(parts_ != nullptr);
   size_t index = static_cast<size_t>(rank) * shape_.channels + channel;
   TUTTI_CHECK(index < parts_->size());

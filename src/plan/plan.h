@@ -124,6 +124,9 @@ struct PlanShape {
   // Whether a message with `into` may be stored straight into this rank's output as soon as this rank's first message
   // of the call has arrived. The checker proves more: as soon as this rank has entered the call.
   Permission deliver_directly = Permission::kNever;
+  // Before all else, receivers of messages `into` their outputs send bare signals to those that put them, which wait
+  // for these: so that where the outputs are is known from the first message on. These steps are part of the Plan.
+  bool rendezvous = false;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 

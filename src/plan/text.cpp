@@ -80,14 +80,15 @@ std::string json_of(const RankPlan& part, int rank, int channel) {
 
 std::string to_json(const Plan& plan, bool with_parts) {
   const PlanShape& shape = plan.shape();
-  std::string group = shape.group == 0 ? "" : fmt::format("\"group\": {}, ", shape.group);
+  std::string optional = shape.group == 0 ? "" : fmt::format("\"group\": {}, ", shape.group);
+  if (shape.rendezvous) optional += "\"rendezvous\": 1, ";
   std::string json = fmt::format(
       "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "
       "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, {}"
       "\"by_reference\": \"{}\", "
       "\"deliver_directly\": \"{}\"}}",
       escaped(shape.algorithm), tutti::name_of(shape.collective), shape.nranks, shape.root, shape.channels,
-      shape.chunks, shape.slice_bytes, group, name_of(shape.by_reference), name_of(shape.deliver_directly));
+      shape.chunks, shape.slice_bytes, optional, name_of(shape.by_reference), name_of(shape.deliver_directly));
   if (with_parts) {
     json += ",\n  \"parts\": [";
     for (int rank = 0; rank < shape.nranks; ++rank) {

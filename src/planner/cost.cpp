@@ -287,6 +287,7 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
+  if (shape_.rendezvous) ++hops;
   uint64_t busiest_ns = 0, network_ns = 0, sending_ns = 0;
   std::vector<uint64_t> host_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {

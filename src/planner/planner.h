@@ -23,6 +23,10 @@ constexpr uint64_t count_of_unknown_blocks(Datatype datatype, int nranks) {
   return static_cast<uint64_t>(nranks) * (kUnknownBlockBytes / size_of(datatype));
 }
 
+// Where RDMA joins all ranks, collectives that move larger blocks than these begin with a rendezvous
+// (PlanShape::rendezvous): it costs a latency, and each block may then be put straight into an output.
+inline constexpr uint64_t kMostBlockBytesWithoutRendezvous = 256 * 1024;
+
 // Only facts that the API requires to be equal on all ranks.
 struct Request {
   Collective collective = TUTTI_ALL_REDUCE;

@@ -117,13 +117,40 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
   return algorithm.admit(topology, request);
 }
 
+bool joined_by_rdma(const Topology& topology) {
+  bool all_have = std::all_of(topology.ranks.begin(), topology.ranks.end(),
+                              [](const TopologyRank& rank) { return rank.verbs; });
+  bool is_forced = topology.forced_transport == "verbs";
+  return all_have && (is_forced || (topology.forced_transport.empty() && topology.max_ranks_per_host() == 1));
+}
+
+bool begins_with_rendezvous(const Topology& topology, const Request& request) {
+  uint64_t blocks = 1;
+  switch (request.collective) {  // with counts nobody knows where its blocks lie in another rank's output
+    case TUTTI_BROADCAST: break;
+    case TUTTI_ALL_GATHER:
+    case TUTTI_GATHER:
+    case TUTTI_SCATTER:
+    case TUTTI_ALL_TO_ALL: blocks = static_cast<uint64_t>(topology.nranks()); break;
+    default: return false;
+  }
+  return request.size_bytes() / blocks > kMostBlockBytesWithoutRendezvous && joined_by_rdma(topology);
+}
+
+PlanShape shape_of(const Algorithm& algorithm, const Topology& topology, const Request& request,
+                   const Tuning& tuning) {
+  PlanShape shape = algorithm.shape(topology, request, tuning);
+  shape.rendezvous = begins_with_rendezvous(topology, request);
+  return shape;
+}
+
 std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
   std::vector<Candidate> candidates;
   for (const Algorithm* algorithm : kAlgorithms) {
     if (!serves(*algorithm, request.collective)) continue;
     Candidate candidate{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)};
     if (candidate.reason.empty()) {
-      PlanShape shape = algorithm->shape(topology, request, tuning);
+      PlanShape shape = shape_of(*algorithm, topology, request, tuning);
       Prediction prediction = algorithm->predict({topology, request, tuning}, shape);
       candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
     }
@@ -210,7 +237,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
                  chosen->reason);
   }
   const Algorithm* algorithm = find_algorithm(request.collective, chosen->algorithm);
-  choice.plan = Plan(algorithm->shape(topology, request, tuning), algorithm->generate);
+  choice.plan = Plan(shape_of(*algorithm, topology, request, tuning), algorithm->generate);
   choice.predicted_ns = chosen->predicted_ns;
   choice.reason = reason_for(choice.candidates, *chosen, ground);
   return choice;

@@ -15,6 +15,7 @@ struct GpuJob {
     check_ok(job.status());
     for (int rank : {0, 1}) exported[rank] = job.node(rank).transport->export_device_memory(gpu[rank]);
     id = exported[1]->id;
+    job.node(0).transport->hold(exported[0]);
   }
   // Rank 1's becomes known to rank 0.
   Status share() {
@@ -122,6 +123,42 @@ TEST_CASE("memory of a GPU that is released is not registered any more, and its 
   CHECK(fake.counts().dma_bufs == 0);
   ranks.settle();
   CHECK(ranks.found() == nullptr);
+}
+
+TEST_CASE("what the host has at the address of a GPU's memory that is not held any more is the host's") {
+  Fake fake;
+  GpuJob ranks(verbs_over_one_lane());
+  Transport& transport = *ranks.job.node(0).transport;
+  GpuMemory freed(kWindow, 0);
+  const LocalMemory* exported = transport.export_device_memory(freed);
+  transport.hold(exported);
+  check_ok(transport.use(exported));
+  auto put_from_there = [&](const std::vector<std::byte>& wanted) {
+    auto from = freed.bytes().first(wanted.size());
+    ++ranks.turn;
+    check_ok(put(ranks.job.link(0, 1), ranks.job.slice(0, 1, 4096), from, ranks.job.slice(0, 1, 0), Line{{ranks.turn}}));
+    check_ok(await_until([&] { return counter_of(ranks.job.window(1).line(0)) == ranks.turn; },
+                         {&ranks.job.link(0, 1), &ranks.job.link(1, 0)}));
+    CHECK(std::memcmp(ranks.job.window(1).at(4096), wanted.data(), wanted.size()) == 0);
+  };
+  for (size_t size : {size_t{1000}, size_t{300'001}}) {
+    auto content = pattern(size, 1);
+    std::memcpy(freed.contents(), content.data(), size);
+    put_from_there(content);
+  }
+  ranks.settle();
+  transport.let_go(exported);
+  void* address = ::mmap(freed.bytes().data(), kWindow, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  REQUIRE(address == freed.bytes().data());
+  for (size_t size : {size_t{1000}, size_t{300'001}}) {
+    auto content = pattern(size, 2);
+    std::memcpy(address, content.data(), size);
+    put_from_there(content);
+  }
+  CHECK(freed.copies() == 0);
+  transport.release(exported);
+  check_used_well(fake);
 }
 
 TEST_CASE("memory of GPUs is bounded by the number of regions, and locks none of the host's") {

@@ -28,7 +28,7 @@ void VerbsExports::add(const LocalMemory& memory) {
   std::lock_guard lock(mutex_);
   exported_[memory.id].memory = memory;
   if (memory.device == nullptr) return;
-  on_devices_[reinterpret_cast<uintptr_t>(memory.bytes.data())] = memory.id;
+  on_devices_[address_of(memory)] = memory.id;
   device_memories_.store(on_devices_.size(), std::memory_order_release);
 }
 
@@ -39,7 +39,7 @@ void VerbsExports::remove(uint32_t id) {
   if (found->second.registrations != nullptr) drop(found->second);
   if (const LocalMemory& memory = found->second.memory; memory.device != nullptr) {
     // At its address there may be another one's by now.
-    auto at = on_devices_.find(reinterpret_cast<uintptr_t>(memory.bytes.data()));
+    auto at = on_devices_.find(address_of(memory));
     if (at != on_devices_.end() && at->second == id) on_devices_.erase(at);
     device_memories_.store(on_devices_.size(), std::memory_order_release);
   }
@@ -112,7 +112,7 @@ Status VerbsExports::use_now(Exported& exported) {
     return exported.why_refused;
   }
   exported.registrations = std::move(made.registrations);
-  by_address_[reinterpret_cast<uintptr_t>(exported.memory.bytes.data())] = exported.memory.id;
+  if (exported.memory.device == nullptr) by_address_[address_of(exported.memory)] = exported.memory.id;
   if (!is_first) {
     ++regions_;
     bytes_ += locked_bytes(exported.memory);
@@ -166,7 +166,7 @@ bool VerbsExports::drop_oldest() {
 }
 
 void VerbsExports::drop(Exported& exported) {
-  by_address_.erase(reinterpret_cast<uintptr_t>(exported.memory.bytes.data()));
+  if (exported.memory.device == nullptr) by_address_.erase(address_of(exported.memory));
   exported.registrations.reset();  // puts that are under way keep it until they have left
   ++drops_;
   if (exported.memory.id != kArena) {
@@ -180,7 +180,7 @@ std::optional<VerbsExports::Source> VerbsExports::source_of(std::span<const std:
   std::lock_guard lock(mutex_);
   const Exported* holder = holder_of(by_address_, bytes);
   if (holder == nullptr) holder = holder_of(on_devices_, bytes);
-  if (holder == nullptr) return std::nullopt;
+  if (holder == nullptr || (holder->memory.device != nullptr && holder->holders == 0)) return std::nullopt;
   return Source{holder->registrations, holder->memory.bytes, holder->memory.device};
 }
 

@@ -52,7 +52,7 @@ class VerbsExports {
   // Between the two it stays as it is, whatever else is used. Counted.
   void hold(uint32_t id);
   void let_go(uint32_t id);
-  // The memory that holds all of `bytes`, if it is registered, or a GPU's.
+  // The memory that holds all of `bytes`, if it is registered, or a GPU's that is held.
   std::optional<Source> source_of(std::span<const std::byte> bytes) const;
   bool has_device_memory() const { return device_memories_.load(std::memory_order_acquire) > 0; }
 
@@ -86,13 +86,14 @@ class VerbsExports {
   static Result<Registration> register_with(const VerbsDevice& device, const LocalMemory& memory, bool* is_full);
   static uint64_t locked_bytes(const LocalMemory& memory) { return memory.device ? 0 : memory.bytes.size(); }
   const Exported* holder_of(const std::map<uintptr_t, uint32_t>& ids, std::span<const std::byte> bytes) const;
+  static uintptr_t address_of(const LocalMemory& memory) { return reinterpret_cast<uintptr_t>(memory.bytes.data()); }
   void changed(Exported& exported) { exported.changed = version_.fetch_add(1, std::memory_order_release) + 1; }
 
   const Bounds bounds_;
   std::vector<const VerbsDevice*> devices_;   // by rail; null where no link uses it
   mutable std::mutex mutex_;
   std::map<uint32_t, Exported> exported_;     // by id
-  std::map<uintptr_t, uint32_t> by_address_;  // what is registered
+  std::map<uintptr_t, uint32_t> by_address_;  // what is registered of the host's
   std::map<uintptr_t, uint32_t> on_devices_;  // by address: of GPUs
   std::atomic<size_t> device_memories_{0};
   std::vector<std::pair<uint64_t, uint32_t>> removed_;  // version and id

@@ -65,7 +65,8 @@ const VerbsExports::Source* VerbsLink::source_of(std::span<const std::byte> from
     return source_ && from.data() >= source_->bytes.data() &&
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();
   };
-  if (!holds()) source_ = shared_.exports.source_of(from);
+  // Of a GPU's it may be so no more.
+  if (!holds() || source_->device != nullptr) source_ = shared_.exports.source_of(from);
   return source_ ? &*source_ : nullptr;
 }
 
