@@ -64,7 +64,7 @@ std::shared_ptr<Communicator> Communicator::create(c10d::Store& store, int rank,
   config.set("bootstrap_timeout_ms", timeout_ms);
   // A send that a NIC reads from the GPU holds its stream until it is received. Those of a group share one, and are
   // received in any order.
-  config.set("ib_dmabuf", "0");
+  config.set("ib_dmabuf", "2");
   for (auto& [name, value] : settings) config.set(name, value);
   auto watcher = std::make_shared<Watcher>();
   watcher->start();

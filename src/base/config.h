@@ -59,7 +59,7 @@ struct Config {
   int64_t ib_retries = 7;           // and so often
   int64_t ib_regions = 1024;        // of the program's, that are registered at a time
   int64_t ib_region_bytes = 0;      // all of them together; 0: half of what may be locked
-  int64_t ib_dmabuf = 1;            // NICs reach memory of GPUs by themselves, where they can
+  int64_t ib_dmabuf = 1;            // NICs reach memory of GPUs by themselves, where they can; 2: for collectives alone
   std::string ib_library = "libibverbs.so.1";
   // The NCCL-compatible library: 1 takes host memory too, which NCCL does not.
   int64_t nccl_host_memory = 0;

@@ -43,7 +43,7 @@ void DeviceRegions::close() {
 }
 
 bool DeviceRegions::takes_message(int peer, uint64_t size_bytes) const {
-  return size_bytes > kMostThroughHost && peer >= 0 && links_.reaches_device_memory(peer);
+  return takes_messages_ && size_bytes > kMostThroughHost && peer >= 0 && links_.reaches_device_memory(peer);
 }
 
 bool DeviceRegions::takes_collective(uint64_t block_bytes) const {

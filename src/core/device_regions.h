@@ -63,7 +63,8 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   };
 
   // `links` outlives it, or close().
-  explicit DeviceRegions(Links& links) : links_(links), transport_(links.device_transport()) {}
+  DeviceRegions(Links& links, bool takes_messages)
+      : links_(links), takes_messages_(takes_messages), transport_(links.device_transport()) {}
   ~DeviceRegions() { close(); }
   // Nothing is registered from here on.
   void close();
@@ -94,6 +95,7 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   void tell_why_not(const std::string& why);
 
   Links& links_;
+  const bool takes_messages_;
   std::mutex mutex_;      // guards what follows, and is held while the driver may wait for streams
   Transport* transport_;  // null: there is none that takes memory of GPUs, or it is closed
   std::mutex closing_;    // so that it is not while a Use ends, which streams wait for

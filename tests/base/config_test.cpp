@@ -43,7 +43,7 @@ const std::vector<Range> kRanges = {
     {"ib_retries", 0, 7},
     {"ib_regions", 2, 1'000'000},
     {"ib_region_bytes", 0, INT64_MAX, "automatic"},
-    {"ib_dmabuf", 0, 1},
+    {"ib_dmabuf", 0, 2},
 };
 const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
                                              "algorithm", "plan_file",   "calibration", "tuning",

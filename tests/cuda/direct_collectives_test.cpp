@@ -146,6 +146,28 @@ TEST_CASE("what a device has written in a collective is made visible to a GPU th
   CHECK(flushes.now() == (is_ordered ? 0 : 6));  // by each rank for each call after the first
 }
 
+TEST_CASE("collectives are direct where messages are not to be") {
+  Fakes fakes;
+  CHECK(copies_of(moving(TUTTI_ALL_GATHER), 2, over_verbs({{"ib_dmabuf", "2"}})) == 6);
+  check_all(with_gpu_ranks(2, over_verbs({{"ib_dmabuf", "2"}}), [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<float> data(kCount);
+    std::string wrong;
+    for (int tag = 0; tag < 3; ++tag) {
+      wrong += said(comm, tutti_barrier(comm, nullptr));
+      Counted copies("cuMemcpyAsync");
+      wrong += said(comm, tutti_barrier(comm, nullptr));
+      wrong += said(comm, rank == 0 ? tutti_send(data.data(), kCount, TUTTI_FLOAT32, 1, tag, comm, stream.get())
+                                    : tutti_recv(data.data(), kCount, TUTTI_FLOAT32, 0, tag, comm, stream.get(),
+                                                 nullptr));
+      must(stream.synchronize());
+      if (copies.now() == 0) wrong += "a message was not staged; ";
+    }
+    return wrong;
+  }));
+  CHECK(copies_of(moving(TUTTI_ALL_GATHER), 2, over_verbs({{"ib_dmabuf", "0"}})) > 6);
+}
+
 TEST_CASE("a rank whose memory cannot be registered says so and takes part through the host") {
   Fakes fakes;
   fakes.verbs->set_faults({.dma_buf_error = EOPNOTSUPP});

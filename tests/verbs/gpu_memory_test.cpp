@@ -136,7 +136,8 @@ TEST_CASE("what the host has at the address of a GPU's memory that is not held a
   auto put_from_there = [&](const std::vector<std::byte>& wanted) {
     auto from = freed.bytes().first(wanted.size());
     ++ranks.turn;
-    check_ok(put(ranks.job.link(0, 1), ranks.job.slice(0, 1, 4096), from, ranks.job.slice(0, 1, 0), Line{{ranks.turn}}));
+    RemoteSlice to = ranks.job.slice(0, 1, 4096), line = ranks.job.slice(0, 1, 0);
+    check_ok(put(ranks.job.link(0, 1), to, from, line, Line{{ranks.turn}}));
     check_ok(await_until([&] { return counter_of(ranks.job.window(1).line(0)) == ranks.turn; },
                          {&ranks.job.link(0, 1), &ranks.job.link(1, 0)}));
     CHECK(std::memcmp(ranks.job.window(1).at(4096), wanted.data(), wanted.size()) == 0);

@@ -124,6 +124,11 @@ MUTANTS = [
     ("a dma-buf is taken from its start", "device.cpp", "buffer.offset, bytes.size()", "0, bytes.size()"),
     ("memory of a GPU counts as locked", "exports.h", "return memory.device ? 0 : memory.bytes.size();",
      "return memory.bytes.size();"),
+    ("freed memory of a GPU is still a source", "exports.cpp",
+     "if (holder == nullptr || (holder->memory.device != nullptr && holder->holders == 0)) return std::nullopt;",
+     "if (holder == nullptr) return std::nullopt;"),
+    ("the last source may be a GPU's that has been freed", "link.cpp",
+     "if (!holds() || source_->device != nullptr)", "if (!holds())"),
     ("registered memory of a GPU is copied where it is small", "link.cpp",
      "from.size() < kLeastInPlace && payload.device == nullptr", "from.size() < kLeastInPlace"),
 ]
