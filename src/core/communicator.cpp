@@ -358,7 +358,9 @@ void Communicator::complete_active(Status result) {
 
 void Communicator::complete(tutti_request& request, Status result) {
   request.result = std::move(result);
-  request.input_device = request.output_device = nullptr;  // the caller may free them
+  // The caller may free them.
+  request.input_device.reset();
+  request.output_device.reset();
   if (request.profiled) [[unlikely]] tell_end(request);
   bool is_queued = request.queued;
   if (request.arguments.completed != nullptr) request.arguments.completed(request.arguments.context);
