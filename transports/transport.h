@@ -88,12 +88,17 @@ class WaitSet {
     fds_.clear();
     longest_ms_ = INT_MAX;
     is_over_ = false;
+    needs_fence_ = false;
   }
   void add(int fd, short events);  // a repeated fd is added once
   // A timer: the sleep ends after `ms` at the latest.
   void wake_within(int ms) { longest_ms_ = std::min(longest_ms_, ms); }
   // What would end the sleep has happened: there is none.
   void wake_now() { is_over_ = true; }
+  // Who is to wake this thread makes no fence between a signal and a look whether it sleeps: it has to.
+  void need_fence() { needs_fence_ = true; }
+  // After the last arm(), before everything is looked at once more.
+  void fence() const;
   // Sleeps in poll(2) for at most `at_most_ms` (-1: as long as it takes). False when nothing but time has passed.
   bool sleep(int at_most_ms);
 
@@ -101,6 +106,7 @@ class WaitSet {
   std::vector<pollfd> fds_;
   int longest_ms_ = INT_MAX;
   bool is_over_ = false;
+  bool needs_fence_ = false;
 };
 
 enum class PutResult : uint8_t {
@@ -174,8 +180,8 @@ class Link {
   // peer may wait for it.
   virtual bool has_pending() const = 0;
 
-  // Before sleeping: announces the sleep and adds what to wait on. The caller then checks every line once more, sleeps
-  // in poll(2), and calls disarm(), which without arm() does nothing.
+  // Before sleeping: announces the sleep and adds what to wait on. The caller then calls WaitSet::fence(), checks every
+  // line once more, sleeps in poll(2), and calls disarm(), which without arm() does nothing.
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 

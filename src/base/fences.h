@@ -1,7 +1,10 @@
-// Fences for two threads of this process that each store something and then look at what the other one has stored, of
+// Fences for two threads that each store something and then look at what the other one has stored, of
 // which at least one is to see the other's store. Who does it often calls light_fence() in between, which costs nothing
 // where the kernel has membarrier(2); who does it rarely heavy_fence(), a system call there. Elsewhere both are fences
-// of the processor. See membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED.
+// of the processor. See membarrier(2), MEMBARRIER_CMD_PRIVATE_EXPEDITED: for threads of this process.
+//
+// Threads of two processes have to know of each other what they do: heavy_fence_across_processes() is a fence for those
+// of all processes that have joined (MEMBARRIER_CMD_GLOBAL_EXPEDITED), which is of use to who then calls none at all.
 #pragma once
 
 #include <atomic>
@@ -29,5 +32,9 @@ inline void light_fence() {
   }
 }
 void heavy_fence();
+
+// Takes part in such fences, if the kernel has them, and says whether it has; a forked child asks anew.
+bool join_fences_across_processes();
+void heavy_fence_across_processes();
 
 }  // namespace tutti

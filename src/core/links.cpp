@@ -368,6 +368,7 @@ Links::Armed Links::arm(WaitSet& waits) {
   for (End& end : ends_) {
     if (end.link) end.link->arm(waits);
   }
+  waits.fence();
   return Armed(this);
 }
 

@@ -135,6 +135,7 @@ class Rank {
     for (auto& link : links_) {
       if (link) link->arm(waits);
     }
+    waits.fence();
     for (auto& peer : peers_) {
       if (peer && !peer->needs_poll()) peer->poll();
     }

@@ -85,6 +85,7 @@ Status connect(Link& link, const Blob& address, Deadline deadline) {
     }
     WaitSet waits;
     link.arm(waits);
+    waits.fence();
     if (TUTTI_TRY(link.connect(address)) == Progress::kBlocked) waits.sleep(deadline.left_ms());
     link.disarm();
   }
@@ -178,6 +179,7 @@ Status await_asleep(Link& link, const Line* line, uint64_t value) {
     if (counter_of(line) >= value) return {};
     WaitSet waits;
     link.arm(waits);
+    waits.fence();
     if (counter_of(line) < value) {
       if (!waits.sleep(deadline.left_ms())) return error(Code::kTimeout, "nothing woke this rank");
     }

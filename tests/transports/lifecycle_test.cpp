@@ -13,6 +13,7 @@ namespace {
 Status sleep_once(Link& link) {
   WaitSet waits;
   link.arm(waits);
+  waits.fence();
   bool woken = waits.sleep(static_cast<int>(kPatienceMs));
   link.disarm();
   if (!woken) return error(Code::kTimeout, "nothing woke this rank");
@@ -44,6 +45,50 @@ TEMPLATE_LIST_TEST_CASE("every pair of ranks links and talks", "", Implementatio
     TUTTI_TRY(await_until([&] { return std::all_of(peers.begin(), peers.end(), arrived); }, links));
     ++finished;  // but go on: what this rank has sent may still be under way
     return await_until([&] { return finished == n; }, links);
+  });
+  check_all_ok(statuses);
+}
+
+// A rank that has heard of one signal goes to sleep for the next, which comes just then: each of the two may be ahead of
+// the other by less than a store takes to be seen.
+TEMPLATE_LIST_TEST_CASE("no wake-up is lost, whenever a signal comes", "", Implementations) {
+  Job job(TestType::make(), 2, 4096);
+  check_ok(job.status());
+  const uint64_t turns = job.link(0, 1).traits().mappable ? 300'000 : 500;
+  std::atomic<uint64_t> seen{0};
+  std::atomic<bool> is_over{false};
+  auto statuses = on_threads(2, [&](int rank) -> Status {
+    Link& link = job.link(rank, 1 - rank);
+    uint64_t completed = 0, random = 1 + static_cast<uint64_t>(rank);
+    auto linger = [&] {
+      random = random * 6364136223846793005 + 1442695040888963407;
+      for (uint64_t i = (random >> 33) % 200; i > 0; --i) std::atomic_signal_fence(std::memory_order_seq_cst);
+    };
+    for (uint64_t turn = 1; rank == 0 && turn <= turns && !is_over; ++turn) {
+      while (seen < turn - 1 && !is_over) TUTTI_TRY(link.poll(&completed));
+      TUTTI_TRY(signal(link, job.slice(0, 1, 0), Line{{turn}}));
+      linger();
+      TUTTI_TRY(signal(link, job.slice(0, 1, 1024), Line{{turn}}));
+    }
+    while (rank == 0 && !is_over) TUTTI_TRY(link.poll(&completed));
+    const Line *first = job.window(1).line(0), *second = job.window(1).line(1024);
+    for (uint64_t turn = 1; rank == 1 && turn <= turns; ++turn) {
+      while (counter_of(first) < turn) TUTTI_TRY(link.poll(&completed));
+      linger();
+      while (counter_of(second) < turn) {
+        WaitSet waits;
+        link.arm(waits);
+        waits.fence();
+        if (link.needs_poll()) TUTTI_TRY(link.poll(&completed));
+        bool is_woken = counter_of(second) >= turn || waits.sleep(static_cast<int>(kPatienceMs));
+        link.disarm();
+        if (!is_woken) is_over = true;
+        if (!is_woken) return error(Code::kTimeout, "nothing woke this rank in turn {}", turn);
+      }
+      seen = turn;
+    }
+    is_over = true;
+    return {};
   });
   check_all_ok(statuses);
 }
@@ -111,6 +156,7 @@ TEMPLATE_LIST_TEST_CASE("what a peer sends into memory that was released is not 
   // Asleep too it looks at what has come.
   WaitSet waits;
   job.link(1, 0).arm(waits);
+  waits.fence();
   job.link(1, 0).disarm();
   Status refused = await_until([] { return false; }, {&job.link(1, 0)});
   CHECK(mentions(refused, "may not write"));
@@ -171,6 +217,7 @@ TEMPLATE_LIST_TEST_CASE("a sleeping rank is woken by any of its links", "", Impl
     while (answered[1] < 200 || answered[2] < 200) {
       WaitSet waits;
       for (int peer : {1, 2}) job.link(0, peer).arm(waits);
+      waits.fence();
       auto waiting = [&](int peer) { return counter_of(job.window(0).line(peer * 64)) == answered[peer]; };
       if (waiting(1) && waiting(2)) {
         if (!waits.sleep(static_cast<int>(kPatienceMs))) return error(Code::kTimeout, "nothing woke rank 0");
@@ -198,6 +245,7 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
     check_ok(await_until(arrived, {&job.link(0, 1), &job.link(1, 0)}));
     WaitSet waits;
     job.link(1, 0).arm(waits);
+    waits.fence();
     check_ok(signal(job.link(0, 1), job.slice(0, 1, 64), Line{{turn}}));
     CHECK(waits.sleep(static_cast<int>(kPatienceMs)));
     job.link(1, 0).disarm();
@@ -206,6 +254,7 @@ TEMPLATE_LIST_TEST_CASE("an unused bell lets a rank sleep", "", Implementations)
   }
   WaitSet waits;
   job.link(1, 0).arm(waits);
+  waits.fence();
   CHECK(!waits.sleep(0));
   job.link(1, 0).disarm();
 }

@@ -81,6 +81,7 @@ Status await_failure(Link& link, bool sleep) {
     if (!sleep) continue;
     WaitSet waits;
     link.arm(waits);
+    waits.fence();
     waits.sleep(deadline.left_ms());
     link.disarm();
   }

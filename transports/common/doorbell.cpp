@@ -7,18 +7,10 @@
 #include <cerrno>
 
 namespace tutti {
-namespace {
 
-enum : uint32_t { kAwake = 0, kAsleep = 1, kRung = 2 };
-
-}  // namespace
-
-void Bell::ring_if_asleep() const noexcept {
-  full_fence();
-  std::atomic_ref<uint32_t> state(*word);
-  if (state.load(std::memory_order_relaxed) != kAsleep) return;
+void Bell::ring() const noexcept {
   uint32_t expected = kAsleep;
-  if (!state.compare_exchange_strong(expected, kRung)) return;
+  if (!std::atomic_ref<uint32_t>(*word).compare_exchange_strong(expected, kRung)) return;
   int saved_errno = errno;  // a signal handler may be the caller
   uint64_t one = 1;
   while (::write(eventfd, &one, sizeof one) < 0 && errno == EINTR) {
@@ -38,13 +30,14 @@ Result<std::unique_ptr<Doorbell>> Doorbell::create(uint32_t* word) {
 
 void Doorbell::arm(WaitSet& waits) {
   drain();
-  std::atomic_ref<uint32_t>(*word_).store(kAsleep, std::memory_order_seq_cst);
+  std::atomic_ref<uint32_t>(*word_).store(Bell::kAsleep, std::memory_order_seq_cst);
   full_fence();
+  if (fences_for_signallers_) waits.need_fence();
   waits.add(eventfd_.get(), POLLIN);
 }
 
 void Doorbell::disarm() {
-  if (std::atomic_ref<uint32_t>(*word_).exchange(kAwake) == kRung) ++owed_;
+  if (std::atomic_ref<uint32_t>(*word_).exchange(Bell::kAwake) == Bell::kRung) ++owed_;
   drain();
 }
 

@@ -3,7 +3,8 @@
 // one rank may sleep at once, and one thread must not swallow the other's wake-up.
 //
 // No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the
-// line, fences, and reads the word. One of the two sees the other's store.
+// line, fences, and reads the word. One of the two sees the other's store. Signals are many and sleeps are few, so where
+// the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none.
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,19 @@ namespace tutti {
 struct Bell {
   uint32_t* word = nullptr;
   int eventfd = -1;  // borrowed
+  bool is_fenced_by_sleeper = false;
 
-  // Fences; then, if the other end sleeps and nobody has rung yet, wakes it. Any thread, async-signal-safe.
-  void ring_if_asleep() const noexcept;
+  // Behind a store that the other end waits for: if that sleeps and nobody has rung yet, wakes it. Any thread,
+  // async-signal-safe.
+  void ring_if_asleep() const noexcept {
+    is_fenced_by_sleeper ? std::atomic_signal_fence(std::memory_order_seq_cst) : full_fence();
+    if (std::atomic_ref<uint32_t>(*word).load(std::memory_order_relaxed) == kAsleep) [[unlikely]] ring();
+  }
+
+ private:
+  friend class Doorbell;
+  enum : uint32_t { kAwake = 0, kAsleep = 1, kRung = 2 };
+  void ring() const noexcept;
 };
 
 // The sleeper's view. arm() and disarm() belong to the thread that advances the Link.
@@ -34,6 +45,9 @@ class Doorbell {
   static Result<std::unique_ptr<Doorbell>> create();
   // With the word at `word`, which must hold 0 and outlive the doorbell.
   static Result<std::unique_ptr<Doorbell>> create(uint32_t* word);
+
+  // From the next sleep on, this end fences for signallers that do not.
+  void fence_for_signallers() { fences_for_signallers_ = true; }
 
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
@@ -49,6 +63,7 @@ class Doorbell {
   uint32_t private_word_ = 0;
   uint32_t* word_;
   Fd eventfd_;
+  bool fences_for_signallers_ = false;
   uint64_t owed_ = 0;  // rings that disarm() has seen announced in the word but not yet read from the eventfd
 };
 

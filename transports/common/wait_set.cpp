@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/fences.h"
 #include "transports/transport.h"
 
 namespace tutti {
@@ -11,6 +12,10 @@ void WaitSet::add(int fd, short events) {
   } else {
     fds_.push_back({.fd = fd, .events = events, .revents = 0});
   }
+}
+
+void WaitSet::fence() const {
+  if (needs_fence_) heavy_fence_across_processes();
 }
 
 bool WaitSet::sleep(int at_most_ms) {

@@ -94,6 +94,7 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
     auto bell = Doorbell::create();
     if (!bell.ok()) return state_.fail(Code::kSystem, bell.status().message());
     mine_->bell = std::move(*bell);
+    if (join_fences_across_processes()) mine_->bell->fence_for_signallers();
     mine_->token = shared_.token;
     shared_.bells.set(peer(), std::shared_ptr<Doorbell>(mine_, mine_->bell.get()));
     shared_.hub->offer(context.job, context.rank, peer(), mine_);
@@ -105,7 +106,9 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
   if (theirs == nullptr) return Progress::kBlocked;
   if (theirs->token != mine_->token) return state_.fail(Code::kRemote, "wrong token: the peer belongs to another job");
   theirs->bell->bell().ring_if_asleep();  // it may sleep until this end is there
-  writer_.set_bell(theirs->bell->bell());
+  Bell bell = theirs->bell->bell();
+  bell.is_fenced_by_sleeper = join_fences_across_processes();  // as of the other end, which is in this process
+  writer_.set_bell(bell);
   theirs_ = std::move(theirs);
   access_.connect(mine_->access, theirs_->access);
   published_.store(theirs_.get(), std::memory_order_seq_cst);

@@ -31,6 +31,10 @@ Result<std::shared_ptr<ShmBell>> ShmBell::create() {
   bell->page_fd = TUTTI_TRY(create_memfd("tutti-bell", kBellPageBytes));
   bell->page = TUTTI_TRY(Mapping::create(bell->page_fd.get(), kBellPageBytes));
   bell->doorbell = TUTTI_TRY(Doorbell::create(&bell->content()->sleeping));
+  if (join_fences_across_processes()) {
+    bell->doorbell->fence_for_signallers();
+    bell->content()->fences_for_signallers = 1;
+  }
   return bell;
 }
 

@@ -16,6 +16,7 @@ namespace tutti {
 // The first bytes of the memfd behind a doorbell; one per end of a link.
 struct BellPage {
   alignas(64) uint32_t sleeping = 0;
+  uint32_t fences_for_signallers = 0;  // 1: whoever sleeps here does
   AccessWords access;
   alignas(64) std::byte written_by_peer[kShmPatternBytes] = {};
 };
@@ -39,7 +40,11 @@ struct ShmPeer {
   bool pullable = false;     // each end has read the other's private memory
 
   BellPage* content() const { return reinterpret_cast<BellPage*>(page.bytes().data()); }
-  Bell bell() const { return {&content()->sleeping, eventfd.get()}; }
+  // Known once the two have met.
+  Bell bell() const {
+    bool fences = std::atomic_ref(content()->fences_for_signallers).load(std::memory_order_acquire) == 1;
+    return {&content()->sleeping, eventfd.get(), fences && join_fences_across_processes()};
+  }
 };
 
 // Refuses a socket whose other end is another user's.
