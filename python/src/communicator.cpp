@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include <c10/util/Exception.h>
 
@@ -64,7 +66,8 @@ std::shared_ptr<Communicator> Communicator::create(c10d::Store& store, int rank,
   config.set("bootstrap_timeout_ms", timeout_ms);
   // A send that a NIC reads from the GPU holds its stream until it is received. Those of a group share one, and are
   // received in any order.
-  config.set("ib_dmabuf", "2");
+  const char* wish = std::getenv("TUTTI_IB_DMABUF");
+  if (wish == nullptr || std::string_view(wish) != "0") config.set("ib_dmabuf", "2");
   for (auto& [name, value] : settings) config.set(name, value);
   auto watcher = std::make_shared<Watcher>();
   watcher->start();

@@ -272,9 +272,8 @@ Advance Communicator::step_collectives(Patience patience) {
     return Advance::kMoved;
   }
   if (*progress == Progress::kDone) {
-    Status result = hand_over_result();
-    if (!result.ok()) fail(result, true);
-    complete_active(std::move(result));
+    hand_over_result();
+    complete_active({});
   }
   return *progress == Progress::kBlocked ? Advance::kBlocked : Advance::kMoved;
 }
@@ -333,9 +332,15 @@ void Communicator::forget(uint64_t key) {
 }
 
 void Communicator::after_turn() {
-  if (!has_forgotten_.load(std::memory_order_acquire)) return;
-  if (std::unique_lock turn(turn_, std::try_to_lock); turn) take_back_forgotten();
-  wake_engine();  // which may have looked while this had the turn
+  bool had_turn = false;
+  // Again where more was forgotten while this had the turn.
+  while (has_forgotten_.load(std::memory_order_acquire)) {
+    std::unique_lock turn(turn_, std::try_to_lock);
+    if (!turn) break;
+    take_back_forgotten();
+    had_turn = true;
+  }
+  if (had_turn) wake_engine();  // which may have looked meanwhile
 }
 
 void Communicator::wake_engine() {

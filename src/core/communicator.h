@@ -243,7 +243,7 @@ class Communicator {
   void tell_begin(tutti_request& request, uint64_t sequence, const char* algorithm);
   void tell_end(tutti_request& request);
   void complete_active(Status result);
-  Status hand_over_result();
+  void hand_over_result();
   void give_up();
   void drive(tutti_request& request);
   void sleep();

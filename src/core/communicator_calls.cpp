@@ -180,21 +180,19 @@ void Communicator::open_landing() {
   constexpr uint64_t kLeast = 64 * 1024;  // less is copied in the time that it takes to bind each call anew
   uint64_t output_bytes = active_->geometry.output_bytes;
   bool pays = call_.announces_output && output_bytes >= kLeast && links_->has_peers_that_land();
-  if (!pays || call_.output_window) return;
+  if (!pays || call_.output_window || call_.is_on_devices()) return;
   call_.landing = links_->land_in({call_.output, output_bytes});
   landing_ = call_.landing;
 }
 
-Status Communicator::hand_over_result() {
+void Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
   if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
   const Geometry& geometry = active_->geometry;
   windows_->copy_edges_out();
-  if (active_->output_device) TUTTI_TRY(active_->output_device->region().see_writes());
-  if (!geometry.onto_input) return {};
+  if (!geometry.onto_input) return;
   copy(active_->arguments.output, result_.data(), geometry.output_bytes, Store::kCached);
   result_ = {};
-  return {};
 }
 
 // Where the caller's buffers lie in memory that peers can map, or put into. The call then uses them there.

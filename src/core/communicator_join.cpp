@@ -159,7 +159,9 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
                            .interface = config_.interface};
   links_ = TUTTI_TRY(Links::create(context, config_, context_->loopback));
   windows_ = std::make_unique<CallWindows>(context_->memory, *links_);
-  device_regions_ = std::make_shared<DeviceRegions>(*links_, config_.ib_dmabuf == 1);
+  // A plan of the user's may have no rendezvous.
+  DeviceRegions::Takes takes{.messages = config_.ib_dmabuf == 1, .collectives = config_.plan_file.empty()};
+  device_regions_ = std::make_shared<DeviceRegions>(*links_, takes);
   Facts mine;
   mine.rank.inventory = TUTTI_TRY(discover_live(static_cast<int>(config_.host_fd)));
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));

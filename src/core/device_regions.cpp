@@ -27,8 +27,8 @@ bool holds(std::span<std::byte> whole, std::span<std::byte> part) {
 
 DeviceRegions::Use::~Use() {
   std::lock_guard lock(regions_->closing_);
-  --entry_->users;
   if (regions_->transport_ != nullptr) regions_->transport_->let_go(entry_->memory);
+  --entry_->users;  // last: from here on the entry may be dropped
 }
 
 const DeviceRegion& DeviceRegions::Use::region() const { return *entry_->region; }
@@ -43,11 +43,11 @@ void DeviceRegions::close() {
 }
 
 bool DeviceRegions::takes_message(int peer, uint64_t size_bytes) const {
-  return takes_messages_ && size_bytes > kMostThroughHost && peer >= 0 && links_.reaches_device_memory(peer);
+  return takes_.messages && size_bytes > kMostThroughHost && peer >= 0 && links_.reaches_device_memory(peer);
 }
 
 bool DeviceRegions::takes_collective(uint64_t block_bytes) const {
-  return block_bytes > kMostBlockBytesWithoutRendezvous && links_.may_reach_all_device_memory();
+  return takes_.collectives && block_bytes > kMostBlockBytesWithoutRendezvous && links_.may_reach_all_device_memory();
 }
 
 std::shared_ptr<DeviceRegions::Use> DeviceRegions::use(DeviceModule& module, std::span<std::byte> buffer,

@@ -31,8 +31,8 @@ class DeviceRegion final : public DeviceMemory {
   Status write(std::byte* to, std::span<const std::byte> from) const override {
     return module_.copy_now({to, from.data(), from.size()}, allocation_.context);
   }
-  // Streams see what devices have written there.
-  Status see_writes() const { return allocation_.sees_writes ? Status() : module_.see_writes(allocation_.context); }
+  // Whether the GPU sees in order what devices have written there; else streams have to flush.
+  bool sees_writes() const { return allocation_.sees_writes; }
 
  private:
   DeviceModule& module_;
@@ -63,8 +63,12 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   };
 
   // `links` outlives it, or close().
-  DeviceRegions(Links& links, bool takes_messages)
-      : links_(links), takes_messages_(takes_messages), transport_(links.device_transport()) {}
+  struct Takes {
+    bool messages = true;
+    bool collectives = true;
+  };
+  DeviceRegions(Links& links, const Takes& takes)
+      : links_(links), takes_(takes), transport_(links.device_transport()) {}
   ~DeviceRegions() { close(); }
   // Nothing is registered from here on.
   void close();
@@ -95,7 +99,7 @@ class DeviceRegions : public std::enable_shared_from_this<DeviceRegions> {
   void tell_why_not(const std::string& why);
 
   Links& links_;
-  const bool takes_messages_;
+  const Takes takes_;
   std::mutex mutex_;      // guards what follows, and is held while the driver may wait for streams
   Transport* transport_;  // null: there is none that takes memory of GPUs, or it is closed
   std::mutex closing_;    // so that it is not while a Use ends, which streams wait for

@@ -130,16 +130,8 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   topology_ = &topology;
   layout_.mapped_slots = mapped_slots_for(topology, rank_, layout_.slot_bytes);
   for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
-  reaches_all_device_memory_.store(would_reach_all_device_memory(), std::memory_order_release);
-}
-
-bool Links::would_reach_all_device_memory() {
-  const Transport* transport = device_transport();
-  if (transport == nullptr || peers_.size() < 2) return false;
-  for (int rank = 0; rank < static_cast<int>(peers_.size()); ++rank) {
-    if (rank != rank_ && transport_to(rank) != transport->name()) return false;
-  }
-  return true;
+  bool would_reach_all = device_transport() != nullptr && peers_.size() > 1 && topology.joined_by_rdma();
+  reaches_all_device_memory_.store(would_reach_all, std::memory_order_release);
 }
 
 std::string_view Links::transport_to(int rank) const {
@@ -315,6 +307,10 @@ Transport* Links::device_transport() const {
 
 Result<Window> Links::share_device_memory(int rank, const LocalMemory& memory, const std::byte* data,
                                           std::set<int>& told) {
+  if (!ends_[rank].link->carried_by().empty()) {  // each copy would be waited for: from the next call on it is staged
+    reaches_device_memory_[rank].store(false, std::memory_order_release);
+    reaches_all_device_memory_.store(false, std::memory_order_release);
+  }
   if (told.insert(rank).second) TUTTI_TRY(share_if_possible(peers_[rank]->link(), memory));
   return Window{memory.id, static_cast<uint64_t>(data - memory.bytes.data())};
 }
@@ -365,8 +361,10 @@ void Links::forget(uint64_t key) {
 
 Links::Armed Links::arm(WaitSet& waits) {
   waits.add(wake_.get(), POLLIN);
-  for (End& end : ends_) {
-    if (end.link) end.link->arm(waits);
+  for (size_t rank = 0; rank < ends_.size(); ++rank) {
+    // What is broken has been told, and would end every sleep.
+    bool is_broken = peers_[rank] != nullptr && peers_[rank]->is_broken();
+    if (ends_[rank].link != nullptr && !is_broken) ends_[rank].link->arm(waits);
   }
   waits.fence();
   return Armed(this);

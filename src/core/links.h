@@ -130,7 +130,6 @@ class Links {
   Status open_instead(int rank, const Status& why);
   Result<Progress> connect_one(int rank);
   Status share_with(Carrier& carrier, Link& link);
-  bool would_reach_all_device_memory();
   void disarm();
 
   const int rank_;

@@ -174,7 +174,6 @@ void PointToPoint::complete(tutti_request& request, Status result) {
   if (Window landing = std::exchange(request.transfer.landing, {})) {
     links_.land_no_more(landing, request.transfer.peer);
   }
-  if (result.ok() && request.transfer.is_on_device) result = request.output_device->region().see_writes();
   if (result.ok() && arguments.message != nullptr) {
     arguments.message->source = request.transfer.peer;
     arguments.message->count = request.transfer.size_bytes / size_of(arguments.datatype);

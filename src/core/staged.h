@@ -40,6 +40,7 @@ struct StreamCalls::Staged {
   std::vector<StreamCopy> to_host;       // for callers on the host, once all is done
   bool has_host_parts = false;
   bool is_held = true;                   // the stream waits until the calls are complete
+  bool flushes = false;                  // and then until its device sees what NICs have written
   std::optional<SliceFlow> flow;         // of a call whose data comes and goes in pieces
   uint64_t slices_per_piece = 0;         // then
   size_t pieces_reached = 0;             // then; of what comes

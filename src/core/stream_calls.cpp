@@ -358,6 +358,7 @@ Status StreamCalls::put_staged(const std::shared_ptr<Staged>& staged, DeviceModu
                   .reached = [](void* argument) { static_cast<Staged*>(argument)->reached(); },
                   .argument = staged.get(),
                   .gate = staged->is_held ? &staged->words->gate : nullptr,
+                  .flushes = staged->flushes,
                   .after = staged->after,
                   .passed = &staged->words->passed,
                   .ends_with = between.ends_with};

@@ -121,6 +121,7 @@ Status StreamCalls::stage(Staged& staged, DeviceModule& module) {
     }
     tutti_request& request = *member.request;
     bool stays = TUTTI_TRY(is_left_on_devices(request, *member.communicator, staged, module));
+    staged.flushes |= request.output_device && !request.output_device->region().sees_writes();
     auto look = [&](const std::byte* data, uint64_t size_bytes) -> Result<Buffer> {
       auto kind = size_bytes > 0 ? TUTTI_TRY(module.place_of(data)).kind : MemoryKind::kHost;
       return Buffer{const_cast<std::byte*>(data), size_bytes, size_bytes > 0 && !is_for_host(kind) && !stays};

@@ -48,8 +48,9 @@ Result<DmaBuf> DirectAccess::open_dma_buf(const DeviceAllocation& allocation) co
   }
   if (!allocation.sees_writes) {
     int options = TUTTI_TRY(attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS));
-    if ((options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) == 0) {
-      return error(Code::kCuda, "the CUDA driver cannot tell when the GPU sees what a NIC has written there");
+    if ((options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS) == 0) {
+      return error(Code::kCuda,
+                   "the CUDA driver cannot have a stream wait until the GPU sees what a NIC has written there");
     }
   }
   auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -60,14 +61,6 @@ Result<DmaBuf> DirectAccess::open_dma_buf(const DeviceAllocation& allocation) co
   TUTTI_CUDA_TRY(driver_, cuMemGetHandleForAddressRange, &fd, first, last - first, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
                  0);
   return DmaBuf{.fd = Fd(fd), .offset = begin - first};
-}
-
-Status DirectAccess::see_writes(CUcontext context) const {
-  BesideCaptures beside(driver_);
-  Current current = TUTTI_TRY(Current::make(driver_, context));
-  TUTTI_CUDA_TRY(driver_, cuFlushGPUDirectRDMAWrites, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                 CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
-  return {};
 }
 
 Status DirectAccess::copy_now(const StreamCopy& copy, CUcontext context) {

@@ -17,7 +17,6 @@ class DirectAccess {
   Result<DeviceAllocation> allocation_of(const void* pointer, CUcontext context) const;
   uint64_t allocation_id(const void* pointer) const noexcept;
   Result<DmaBuf> open_dma_buf(const DeviceAllocation& allocation) const;
-  Status see_writes(CUcontext context) const;
   Status copy_now(const StreamCopy& copy, CUcontext context);
 
  private:

@@ -34,7 +34,6 @@
   X(cuMemHostGetDevicePointer, 3020)  \
   X(cuMemGetAddressRange, 3020)       \
   X(cuMemGetHandleForAddressRange, 11070) \
-  X(cuFlushGPUDirectRDMAWrites, 11030) \
   X(cuIpcGetMemHandle, 4010)          \
   X(cuIpcOpenMemHandle, 11000)        \
   X(cuIpcCloseMemHandle, 4010)        \

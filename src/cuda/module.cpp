@@ -68,7 +68,6 @@ class Module : public DeviceModule {
   Result<DmaBuf> open_dma_buf(const DeviceAllocation& allocation) override {
     return direct_access_.open_dma_buf(allocation);
   }
-  Status see_writes(void* context) override { return direct_access_.see_writes(static_cast<CUcontext>(context)); }
   Status copy_now(const StreamCopy& copy, void* context) override {
     return direct_access_.copy_now(copy, static_cast<CUcontext>(context));
   }
@@ -304,7 +303,8 @@ Status Module::enqueue(const Batch& batch, const StreamWork& work, void (*graph_
   uint32_t number = 0;
   for (const StreamWork::Piece& piece : work.after) {
     WordOps gate(pinned_);
-    if (has_gate) gate.wait({work.gate, ++number});
+    WordValue opened{work.gate, ++number};
+    if (has_gate) work.flushes ? gate.wait_and_flush(opened) : gate.wait(opened);
     TUTTI_TRY(gate.put(stream));
     TUTTI_TRY(copy(stream, piece));
   }

@@ -56,6 +56,8 @@ class WordOps {
 
   // Until the word has that number, or one that comes behind it.
   void wait(const WordValue& until) { add(until, CU_STREAM_WAIT_VALUE_GEQ); }
+  // And then until the device sees what others, such as NICs, had written to its memory before that.
+  void wait_and_flush(const WordValue& until) { add(until, CU_STREAM_WAIT_VALUE_GEQ | CU_STREAM_WAIT_VALUE_FLUSH); }
   // Until it has just that.
   void wait_for(const WordValue& value) { add(value, CU_STREAM_WAIT_VALUE_EQ); }
   void store(const WordValue& stored) {

@@ -60,6 +60,7 @@ struct StreamWork {
   // Pinned: before each piece of what follows, of which the first has number 1, the stream waits here until somebody
   // stores its number or a higher one. Null: it goes on.
   uint32_t* gate = nullptr;
+  bool flushes = false;        // behind the gate the device sees what NICs wrote to its memory before it was opened
   std::span<const Piece> after;
   uint32_t* passed = nullptr;  // pinned: the stream stores 0 to the gate, and then 1 here
   WordValue ends_with;         // and then this
@@ -231,11 +232,8 @@ class DeviceModule {
   virtual Result<DeviceAllocation> allocation_of(const void* pointer, void* context) = 0;
   // The id of the allocation that is at that address now; 0: there is none.
   virtual uint64_t allocation_id(const void* pointer) noexcept = 0;
-  // Errors: the driver has none, or cannot have the GPU see what others have written.
+  // Errors: the driver has none, or the GPU sees what others have written neither in order nor behind a flush.
   virtual Result<DmaBuf> open_dma_buf(const DeviceAllocation& allocation) = 0;
-  // What others have written there, as this process knows, streams of the context see from when this returns, also
-  // where they do not see it in order. Blocks.
-  virtual Status see_writes(void* context) = 0;
   // Copies from or to that memory, whatever streams wait for, and blocks until it is done.
   virtual Status copy_now(const StreamCopy& copy, void* context) = 0;
 

@@ -279,7 +279,7 @@ bool is_older(std::string_view version, std::array<int, 2> least) {
 // What keeps RDMA devices from memory of GPUs (dmabuf): the GPUs' driver, the kernel, the library or the devices.
 void look_at_gpus(SystemView& system, const ProcessFacts& process, const std::vector<std::string>& devices,
                   std::vector<Finding>& findings) {
-  constexpr std::string_view kStaged = "so messages of GPU memory go to other hosts through the memory of this one";
+  constexpr std::string_view kStaged = "so data of GPUs goes to other hosts through the memory of this one";
   auto find = [&](std::string_view why, std::string_view remedy) {
     findings.push_back({Level::kNote, "GPU memory", fmt::format("{}, {}", why, kStaged), std::string(remedy)});
   };

@@ -47,7 +47,9 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
-  inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
+  bool has_room = !with_counts_ || call.shape->channels == 1;
+  // After a rendezvous even the last few bytes are put where they go: the host may not reach it.
+  inline_bytes_ = has_room && !call.shape->rendezvous ? kInlineBytes : 0;
   repeats_ = false;
   has_fallen_back_ = false;
   begin();

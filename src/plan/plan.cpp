@@ -42,7 +42,7 @@ class Digest {
     add(static_cast<uint64_t>(shape.by_reference));
     add(static_cast<uint64_t>(shape.deliver_directly));
     if (shape.group != 0) add_signed(shape.group);
-    if (shape.rendezvous) add(uint64_t{1});
+    if (shape.rendezvous) add(std::string_view("rendezvous"));
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }
   uint64_t value() const { return hash_; }

@@ -117,13 +117,6 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
   return algorithm.admit(topology, request);
 }
 
-bool joined_by_rdma(const Topology& topology) {
-  bool all_have = std::all_of(topology.ranks.begin(), topology.ranks.end(),
-                              [](const TopologyRank& rank) { return rank.verbs; });
-  bool is_forced = topology.forced_transport == "verbs";
-  return all_have && (is_forced || (topology.forced_transport.empty() && topology.max_ranks_per_host() == 1));
-}
-
 bool begins_with_rendezvous(const Topology& topology, const Request& request) {
   uint64_t blocks = 1;
   switch (request.collective) {  // with counts nobody knows where its blocks lie in another rank's output
@@ -134,7 +127,7 @@ bool begins_with_rendezvous(const Topology& topology, const Request& request) {
     case TUTTI_ALL_TO_ALL: blocks = static_cast<uint64_t>(topology.nranks()); break;
     default: return false;
   }
-  return request.size_bytes() / blocks > kMostBlockBytesWithoutRendezvous && joined_by_rdma(topology);
+  return request.size_bytes() / blocks > kMostBlockBytesWithoutRendezvous && topology.joined_by_rdma();
 }
 
 PlanShape shape_of(const Algorithm& algorithm, const Topology& topology, const Request& request,

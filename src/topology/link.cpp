@@ -128,6 +128,11 @@ bool Topology::oversubscribed() const {
   });
 }
 
+bool Topology::joined_by_rdma() const {
+  bool all_have = std::all_of(ranks.begin(), ranks.end(), [](const TopologyRank& rank) { return rank.verbs; });
+  return all_have && (forced_transport == "verbs" || (forced_transport.empty() && max_ranks_per_host() == 1));
+}
+
 bool Topology::has_gpu_ranks() const {
   return std::any_of(ranks.begin(), ranks.end(), [](const TopologyRank& rank) { return rank.gpu >= 0; });
 }

@@ -85,6 +85,8 @@ class Topology {
   // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
   int max_ranks_per_host() const;
   bool oversubscribed() const;
+  // Whether each rank reaches each other one by RDMA alone.
+  bool joined_by_rdma() const;
   // Whether any rank sits on a GPU. Communicators of today have none: what they have on devices is staged through the
   // host.
   bool has_gpu_ranks() const;

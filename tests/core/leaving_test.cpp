@@ -198,6 +198,41 @@ TEST_CASE("a rank whose own calls take longer than the deadline still waits for 
   }));
 }
 
+TEST_CASE("a rank that another one has left waits for a third asleep") {
+  std::string transport = GENERATE("loopback", "shm", "tcp");
+  constexpr auto kWait = std::chrono::milliseconds(600);
+  std::atomic<bool> has_left{false};
+  check_all(with_ranks(3, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
+    std::vector<float> data(1);
+    std::string wrong;
+    for (int from = 0; from < 3; ++from) {  // all are connected
+      for (int to = 0; to < 3; ++to) {
+        if (from != to && rank == from) wrong += send(comm, data, to, 0);
+        if (from != to && rank == to) wrong += receive(comm, data, from, 0);
+      }
+    }
+    if (rank == 2) {
+      if (tutti_comm_leave(comm) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+      has_left = true;
+      return wrong;
+    }
+    while (!has_left) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (rank == 1) {
+      std::this_thread::sleep_for(kWait);
+      return wrong + send(comm, data, 0, 1);
+    }
+    auto worked_ns = [] {
+      timespec time{};
+      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return std::chrono::nanoseconds(time.tv_sec * 1'000'000'000 + time.tv_nsec);
+    };
+    auto before = worked_ns();
+    wrong += receive(comm, data, 1, 1);
+    if (worked_ns() - before > kWait / 2) wrong += "it has worked all the time";
+    return wrong;
+  }));
+}
+
 TEST_CASE("a rank without a link can be woken") {
   std::array<std::byte, 32> token{};
   TransportContext context{.rank = 0, .nranks = 2, .job = 1, .token = token, .interface = ""};

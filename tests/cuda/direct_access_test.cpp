@@ -113,7 +113,7 @@ TEST_CASE("where driver, device or library has no dmabuf, or it is turned off, m
   }
   SECTION("the driver cannot say when a GPU sees what was written") {
     fakes.gpu.fake_give_direct_access(kFakeDmaBuf);
-    why = "the CUDA driver cannot tell when the GPU sees";
+    why = "the CUDA driver cannot have a stream wait until the GPU sees";
   }
   SECTION("the device takes none") {
     fakes.verbs->set_faults({.dma_buf_error = EOPNOTSUPP});
@@ -143,7 +143,7 @@ TEST_CASE("what a device has written is made visible to a GPU that does not see 
   Fakes fakes;
   bool is_ordered = GENERATE(false, true);
   fakes.gpu.fake_give_direct_access(kFakeDmaBuf | kFakeFlushes | (is_ordered ? kFakeOrdered : 0));
-  Counted flushes("cuFlushGPUDirectRDMAWrites");
+  Counted flushes("CU_STREAM_WAIT_VALUE_FLUSH");
   CHECK(copies_of_rounds(2, over_verbs()) == 0);
   CHECK(flushes.now() == (is_ordered ? 0 : 6));  // for each message received after the first
 }
@@ -283,8 +283,7 @@ TEST_CASE("a captured message goes through the host, each time") {
 TEST_CASE("a driver's call that fails on the way is done without, or named") {
   Fakes fakes;
   for (const char* call : {"cuMemGetHandleForAddressRange", "cuMemGetAddressRange", "cuDeviceGetAttribute",
-                           "cuPointerGetAttributes", "cuCtxGetDevice", "cuDeviceGet", "cuCtxPushCurrent",
-                           "cuFlushGPUDirectRDMAWrites"}) {
+                           "cuPointerGetAttributes", "cuCtxGetDevice", "cuDeviceGet", "cuCtxPushCurrent"}) {
     for (int after : {0, 1, 2}) {
       INFO(call << " after " << after);
       fakes.reset();

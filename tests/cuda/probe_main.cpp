@@ -139,11 +139,6 @@ std::vector<Call> calls_of(const Driver& driver, const Shared& shared, std::vect
       {"cuStreamDestroy", [&] { return driver.cuStreamDestroy(stream); }},
       {"cuEventCreate", [&] { return driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING); }},
       {"cuEventDestroy", [&] { return driver.cuEventDestroy(event); }},
-      {"cuFlushGPUDirectRDMAWrites",
-       [&] {
-         return driver.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                                  CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
-       }},
   };
 }
 

@@ -49,8 +49,8 @@ TEMPLATE_LIST_TEST_CASE("every pair of ranks links and talks", "", Implementatio
   check_all_ok(statuses);
 }
 
-// A rank that has heard of one signal goes to sleep for the next, which comes just then: each of the two may be ahead of
-// the other by less than a store takes to be seen.
+// A rank that has heard of one signal goes to sleep for the next, which comes just then: each of the two may be ahead
+// of the other by less than a store takes to be seen.
 TEMPLATE_LIST_TEST_CASE("no wake-up is lost, whenever a signal comes", "", Implementations) {
   Job job(TestType::make(), 2, 4096);
   check_ok(job.status());

@@ -3,8 +3,8 @@
 // one rank may sleep at once, and one thread must not swallow the other's wake-up.
 //
 // No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the
-// line, fences, and reads the word. One of the two sees the other's store. Signals are many and sleeps are few, so where
-// the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none.
+// line, fences, and reads the word. One of the two sees the other's store. Signals are many and sleeps are few, so
+// where the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none.
 #pragma once
 
 #include <atomic>

@@ -64,9 +64,9 @@ class VerbsLane {
   // Nothing crosses any more, either way.
   void shut();
   // Since then all that had come has been taken. A device that is gone does not say so: what it has not told of by then
-  // counts as not received, and is sent again.
-  bool is_drained() const { return posted_receives_ == 0 || is_deaf_ || drained_at_most_.passed(); }
-  // Until is_drained() at the latest.
+  // counts as not received, and is sent again, unless it was confirmed.
+  bool is_drained() const { return posted_receives_ == 0 || is_deaf_ || is_swept_; }
+  // Until is_drained(), if its completions are taken then.
   int drain_left_ms() const { return drained_at_most_.left_ms(); }
   uint64_t received() const { return received_; }
   // How many messages the peer has received over it, once it has said so.
@@ -100,6 +100,7 @@ class VerbsLane {
   uint64_t posted_receives_ = 0;
   bool is_deaf_ = false;         // its completions cannot be taken
   Deadline drained_at_most_ = Deadline::never();
+  bool is_swept_ = false;        // nothing was there after that
 };
 
 template <typename Receive>
@@ -123,7 +124,10 @@ Result<bool> VerbsLane::take_completions(Receive&& receive) {
       }
     }
     any = any || count > 0;
-    if (count < completions.size()) break;
+    if (count < completions.size()) {
+      is_swept_ = !is_in_use() && drained_at_most_.passed();
+      break;
+    }
   }
   if (!sender_.refused().ok()) note_broken(sender_.refused());
   return any;

@@ -163,7 +163,7 @@ Status VerbsLink::pull(std::span<std::byte>, uint64_t) {
 bool VerbsLink::has_pending() const {
   if (!side_) return false;
   bool lanes_have = std::any_of(lanes_.begin(), lanes_.end(), [](const VerbsLane* lane) {
-    bool is_failing = !lane->is_in_use() && lane->state() != VerbsLane::State::kOver;
+    bool is_failing = lane->is_in_use() ? !lane->sender().refused().ok() : lane->state() != VerbsLane::State::kOver;
     return is_failing || lane->sender().has_unfinished();
   });
   return lanes_have || !owed_.empty() || !untold_.empty() || side_->has_unsent() || !news_.empty();
@@ -345,11 +345,13 @@ void VerbsLink::disarm() {
 }
 
 void VerbsLink::abort() noexcept {
-  if (!state_.abort()) return;
-  // From now on no device of a peer writes into memory that this rank's caller is about to have back.
+  bool is_first = state_.abort();
+  // From now on no device of a peer writes into memory that this rank's caller is about to have back: every thread
+  // whose caller goes on sees to that itself.
   for (auto& published : published_queues_) {
     if (QueuePair* queue = published.load()) queue->shut();
   }
+  if (!is_first) return;
   if (int socket = published_.load(); socket >= 0) ::shutdown(socket, SHUT_RDWR);
   shared_.bells.ring();
 }

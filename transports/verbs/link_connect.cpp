@@ -95,7 +95,11 @@ Result<Progress> VerbsLink::negotiate() {
 
 Result<Progress> VerbsLink::conclude() {
   bool is_proven = stage_ == Stage::kVerdict && *peer_proven_;
-  if (is_proven) lanes_.push_back(joining_);
+  if (is_proven) {
+    lanes_.push_back(joining_);
+    lost_all_.reset();  // those before it
+    side_->bound_silence(0);
+  }
   if (is_proven) log_debug("rank {} is connected over verbs: {}", peer(), joining_->ends());
   if (!is_proven && joining_ != nullptr) joining_->shut();
   joining_ = nullptr;

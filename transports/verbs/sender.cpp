@@ -22,7 +22,8 @@ PutResult VerbsSender::put(const RemoteRange& to, const PutSource& payload, Mess
   auto from = payload.bytes;
   const auto& registration = payload.registration;
   uint32_t stage = memory_.stage_at(from.data());
-  if (from.size() <= kEagerBytes && payload.device == nullptr) {
+  bool is_of_host = payload.device == nullptr && head.payload_memory < kFirstDeviceId;
+  if (from.size() <= kEagerBytes && is_of_host) {
     head.payload_bytes = static_cast<uint16_t>(from.size());
     post_message(head, &line, from);
     if (stage < kStages) stage_is_lent_[stage] = false;
@@ -101,7 +102,11 @@ std::byte* VerbsSender::stage(size_t size_bytes) {
 }
 
 void VerbsSender::on_completed(uint64_t request) {
-  while (completed_ < request) queued_bytes_ -= posted_ones_[++completed_ % kSends].bytes.size();
+  while (completed_ < request) {
+    const Posted& gone = posted_ones_[++completed_ % kSends];
+    queued_bytes_ -= gone.bytes.size();
+    confirmed_ = std::max(confirmed_, gone.message);
+  }
   for (; left_ < begun_ && leaving_[left_ % kSends].request <= completed_; ++left_) {
     Leaving& gone = leaving_[left_ % kSends];
     if (gone.stage < kStages) stage_is_lent_[gone.stage] = false;
@@ -264,6 +269,11 @@ Owed VerbsSender::owed_of(const Posted& posted) {
 
 Result<std::vector<Owed>> VerbsSender::take_owed(uint64_t received) {
   if (received > messages_) return error(Code::kRemote, "the peer has received {} messages of {}", received, messages_);
+  // What they carried may be the caller's again.
+  if (received < confirmed_) {
+    return error(Code::kRemote, "the peer has lost messages that its device had confirmed: it received {}, and {} were",
+                 received, confirmed_);
+  }
   std::vector<Owed> owed;
   for (uint64_t i = completed_ + 1; i <= posted_; ++i) {
     const Posted& each = posted_ones_[i % kSends];

@@ -152,6 +152,7 @@ class VerbsSender {
   Put put_;
   uint64_t posted_ = 0;          // requests, numbered from 1
   uint64_t completed_ = 0;
+  uint64_t confirmed_ = 0;                   // messages: the last one that has completed
   std::array<Posted, kSends> posted_ones_;   // those that have not completed, by number
   std::array<Request, kSends> requests_;     // by number, too: what is kept for a doorbell is here
   bool in_batch_ = false;

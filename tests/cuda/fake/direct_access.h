@@ -4,5 +4,5 @@
 enum FakeDirectAccess : int {
   kFakeDmaBuf = 1,   // their memory as files
   kFakeOrdered = 2,  // they see in time what is written there
-  kFakeFlushes = 4,  // or can be made to
+  kFakeFlushes = 4,  // or behind a flush by a stream
 };

@@ -228,19 +228,11 @@ CALL cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
                                             : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
       break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
-      *value = direct_access & kFakeFlushes ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST : 0;
+      *value = direct_access & kFakeFlushes ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS : 0;
       break;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
-}
-CALL cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope) {
-  BEGIN(cuFlushGPUDirectRDMAWrites);
-  NEEDS_CONTEXT();
-  if ((direct_access & kFakeFlushes) == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  bool is_right = target == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX &&
-                  scope >= CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
-  return is_right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 CALL cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to) {
   BEGIN(cuDeviceGetP2PAttribute);

@@ -193,7 +193,8 @@ CUresult put_word_op(CUstream stream, const CUstreamBatchMemOpParams& op) {
       return true;
     });
   }
-  unsigned flags = op.waitValue.flags;
+  unsigned flags = op.waitValue.flags & ~CU_STREAM_WAIT_VALUE_FLUSH;
+  if ((op.waitValue.flags & CU_STREAM_WAIT_VALUE_FLUSH) != 0) counted("CU_STREAM_WAIT_VALUE_FLUSH");
   bool is_known = op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 &&
                   (flags == CU_STREAM_WAIT_VALUE_EQ || flags == CU_STREAM_WAIT_VALUE_GEQ);
   if (!is_known) return CUDA_ERROR_NOT_SUPPORTED;
