@@ -289,6 +289,10 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       payload = stream.payload_in_slot(message);
       if (payload == nullptr) return fail(malformed(from, message));
       break;
+    case MessageKind::kShort:
+      payload = stream.payload_beside_line(message);
+      if (payload == nullptr) return fail(malformed(from, message));
+      break;
     case MessageKind::kReference: {
       const RemoteMemory* memory = from.find(message.payload.memory_id);
       if (memory == nullptr) {  // under way, unless it could not be mapped here

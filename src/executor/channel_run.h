@@ -81,7 +81,7 @@ class ChannelRun {
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
-    bool has_slots = false;                // some deliveries store into slots,
+    bool has_slots = false;                // some deliveries store into slots, or what stands for them,
     bool has_direct = false;               // or into the output of a peer that has mapped it
     bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none

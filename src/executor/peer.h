@@ -98,6 +98,8 @@ class SendStream {
 
   Result<PutResult> send(Line line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
+  // Where the payload of the next message goes, which is of this kind, when the slots are not mapped.
+  RemoteSlice place_of_next(MessageKind kind) const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
@@ -105,6 +107,8 @@ class SendStream {
   Peer& peer_;
   const uint64_t lines_offset_;     // in the peer's arena
   const uint64_t payloads_offset_;
+  const uint64_t shorts_offset_;
+  const uint64_t short_stride_;
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
@@ -137,6 +141,10 @@ class RecvStream {
     bool inside = offset <= slots_.room_bytes && message.size_bytes <= slots_.room_bytes - offset;
     return inside ? slots_.next_slot() + offset : nullptr;
   }
+  // The same of kShort.
+  const std::byte* payload_beside_line(const Message& message) const {
+    return message.size_bytes <= short_bytes_ ? shorts_ + (taken_ & (line_count_ - 1)) * short_stride_ : nullptr;
+  }
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
 
@@ -163,6 +171,9 @@ class RecvStream {
   SlotRing slots_;
   const Line* const lines_;
   const uint64_t line_count_;
+  const std::byte* const shorts_;  // beside the lines
+  const uint64_t short_bytes_;
+  const uint64_t short_stride_;
   const uint64_t freed_offset_;  // in the peer's arena
   // The sender is told of so many released slots, or messages, at the latest.
   const uint32_t most_slots_owed_;
