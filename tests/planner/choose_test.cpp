@@ -248,6 +248,24 @@ TEST_CASE("what sockets hold costs more where it exceeds the caches, and less go
   CHECK(predicted(crowded, "ring") < predicted(crowded, "direct_two_shot"));
 }
 
+TEST_CASE("hops of a pipeline hold what is on the way at the same time") {
+  auto tree_ns = [](uint64_t cache_bytes) {
+    Topology topology = test::make_topology(1, 8, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches = {{2, cache_bytes, 2, 1}, {3, 1 << 30, 1, 2}};
+    Costs& costs = topology.hosts[0].inventory.costs;
+    // What the second-level cache holds besides is of no account.
+    costs.last_level_copy_bytes_per_s = costs.cached_copy_bytes_per_s;
+    costs.last_level_bytes_per_s = costs.cached_bytes_per_s;
+    Tuning tuning;
+    tuning.slice_bytes = 128 << 10;
+    return predicted(must_choose(topology, bytes(4 << 20), tuning), "binomial_tree");
+  };
+  // 14 links with two slices each, for two processors.
+  CHECK(tree_ns(1536 << 10) > tree_ns(2 << 20));
+  CHECK(tree_ns(2 << 20) == tree_ns(16 << 20));
+}
+
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
   for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
     Topology topology = test::make_topology(2, 4, 2);
