@@ -10,6 +10,8 @@ namespace tutti {
 namespace {
 
 constexpr size_t kMostFrames = 64;  // longer Programs are those of large calls, or of many ranks
+// Of what is longer the receiver would take lines away while its sender still writes others.
+constexpr uint64_t kMostFetchedAheadBytes = 512;
 
 Status malformed(const Peer& from, const Message& message) {
   return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
@@ -48,6 +50,8 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   inline_bytes_ = with_counts_ && call.shape->channels > 1 ? 0 : kInlineBytes;
+  bool is_short = call.size_bytes > inline_bytes_ && call.size_bytes <= kMostFetchedAheadBytes;
+  fetched_ahead_bytes_ = is_short ? call.size_bytes : 0;
   repeats_ = false;
   has_fallen_back_ = false;
   begin();

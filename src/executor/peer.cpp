@@ -71,12 +71,12 @@ SendStream::SendStream(Peer& peer, int channel)
     : peer_(peer),
       lines_offset_(peer.layout_.line_offset(peer.self_, channel, 0)),
       payloads_offset_(peer.layout_.payload_offset(peer.self_, channel, 0)),
-      shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
-      short_stride_(peer.layout_.shape(channel).short_stride()),
       line_count_(peer.layout_.shape(channel).message_lines()),
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
       slot_users_(slots_.count),
-      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))) {
+      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
+      shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
+      short_stride_(peer.layout_.shape(channel).short_stride()) {
   if (!peer.mapped()) filled_.reserve(std::max<uint64_t>(slots_.count, line_count_));
 }
 
@@ -161,13 +161,13 @@ RecvStream::RecvStream(Peer& peer, int channel)
       slots_(peer.slots_at(peer.arena_.data() + peer.layout_.payload_offset(peer.rank(), channel, 0), channel)),
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       line_count_(peer.layout_.shape(channel).message_lines()),
-      shorts_(peer.arena_.data() + peer.layout_.short_offset(peer.rank(), channel, 0)),
-      short_bytes_(peer.layout_.shape(channel).short_bytes),
-      short_stride_(peer.layout_.shape(channel).short_stride()),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)),
       most_slots_owed_(static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count)))),
       most_lines_owed_(static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)))),
-      may_wait_(channel != peer.layout_.direct_channel()) {}
+      may_wait_(channel != peer.layout_.direct_channel()),
+      shorts_(peer.arena_.data() + peer.layout_.short_offset(peer.rank(), channel, 0)),
+      short_bytes_(peer.layout_.shape(channel).short_bytes),
+      short_stride_(peer.layout_.shape(channel).short_stride()) {}
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());

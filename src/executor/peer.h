@@ -107,8 +107,6 @@ class SendStream {
   Peer& peer_;
   const uint64_t lines_offset_;     // in the peer's arena
   const uint64_t payloads_offset_;
-  const uint64_t shorts_offset_;
-  const uint64_t short_stride_;
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
@@ -120,6 +118,9 @@ class SendStream {
   uint64_t sent_ = 0;
   uint64_t referenced_ = 0;         // number of the last message that refers to the caller's memory
   mutable uint64_t freed_seen_ = 0;
+  // Behind what calls over shared memory use.
+  const uint64_t shorts_offset_;
+  const uint64_t short_stride_;
 };
 
 // Whether a payload comes from memory of the sender's caller, and still lies there.
@@ -133,6 +134,11 @@ class RecvStream {
   // The next message is here.
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
   const Line& next_line() const { return lines_[taken_ & (line_count_ - 1)]; }  // valid when ready()
+  // While the next message is not here, whose payload lies in the first so many bytes of its slot: these come with its
+  // line then, and not after it.
+  void fetch_ahead(uint64_t size_bytes) const {
+    for (uint64_t at = 0; at < size_bytes; at += sizeof(Line)) __builtin_prefetch(slots_.next_slot() + at);
+  }
   // Of the next message, if it takes one.
   std::byte* next_slot() const { return slots_.next_slot(); }
   // Where the payload of the next message begins, which is of kSlot and `message`; null: it does not lie in its slot.
@@ -171,9 +177,6 @@ class RecvStream {
   SlotRing slots_;
   const Line* const lines_;
   const uint64_t line_count_;
-  const std::byte* const shorts_;  // beside the lines
-  const uint64_t short_bytes_;
-  const uint64_t short_stride_;
   const uint64_t freed_offset_;  // in the peer's arena
   // The sender is told of so many released slots, or messages, at the latest.
   const uint32_t most_slots_owed_;
@@ -189,6 +192,10 @@ class RecvStream {
   uint64_t size_bytes_ = 0;
   bool due_ = false;  // the sender must hear of released_
   Lent lent_ = Lent::kNo;
+  // Behind what calls over shared memory use.
+  const std::byte* const shorts_;  // beside the lines
+  const uint64_t short_bytes_;
+  const uint64_t short_stride_;
 };
 
 class Peer {

@@ -27,7 +27,7 @@ struct SlotShape {
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
   uint64_t stride() const { return room_bytes + 3 * sizeof(Line); }
   uint64_t short_stride() const { return short_bytes == 0 ? 0 : short_bytes + sizeof(Line); }
-  uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride() + message_lines() * short_stride(); }
+  uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
   // A power of two, so that the line of a message takes no division.
   uint32_t message_lines() const { return std::bit_ceil(static_cast<uint32_t>(std::max(64, slots))); }
   // With the one where the peer counts the messages that it has released.
@@ -73,11 +73,12 @@ struct StreamLayout {
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
            slot * shape(channel).stride();
   }
-  // Beside a line.
+  // The place beside a line of a collective's channel. All of them lie behind all slots.
   uint64_t short_offset(int peer, int channel, uint64_t line) const {
-    return payload_offset(peer, channel, shape(channel).slots) + line * shape(channel).short_stride();
+    uint64_t lines = static_cast<uint64_t>(peer * channels + channel) * shape(0).message_lines();
+    return payload_offset(nranks, 0, 0) + (lines + line) * shape(0).short_stride();
   }
-  uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
+  uint64_t arena_bytes() const { return short_offset(nranks, 0, 0); }
 
  private:
   // So that a channel's slots for all peers together are twice as large as many second-level caches. More would be
