@@ -118,8 +118,8 @@ constexpr std::array kOptions = {
            &Config::ib_region_bytes, 0, INT64_MAX, {}, kAutomatic},
     Option{{"ib_dmabuf", "",
             "whether RDMA devices read and write memory of GPUs by themselves (dmabuf) where that is offered, for "
-            "sends and receives of more than 64 KiB and collectives that move larger blocks than 256 KiB: 0 no, 1 yes, 2 for "
-            "collectives alone; else it goes through the host's memory"},
+            "sends and receives of more than 64 KiB and collectives that move larger blocks than 256 KiB: 0 no, 1 yes, "
+            "2 for collectives alone; else it goes through the host's memory"},
            &Config::ib_dmabuf, 0, 2},
     Option{{"ib_library", "", "name or path of libibverbs"}, &Config::ib_library},
     Option{{"nccl_host_memory", "",

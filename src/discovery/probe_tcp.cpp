@@ -138,29 +138,7 @@ constexpr size_t kBlock = 256 << 10;
 constexpr size_t kBlocks = 64;
 constexpr size_t kOpening = 8;  // blocks that open the windows
 
-// Sends `kBlocks` blocks over the connection; nullopt when a peer stalled.
-std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus) {
-  std::vector<char> from(kBlock, 1);
-  std::vector<char> to(kBlock, 0);
-  uint64_t ns = 0;
-  auto sender = [&] {
-    for (size_t i = 0; i < kBlocks; ++i) {
-      if (!send_all(connection.first, from.data(), kBlock)) return;
-    }
-  };
-  auto receiver = [&] {
-    auto start = Clock::now();
-    for (size_t i = 0; i < kBlocks; ++i) {
-      if (i == kOpening) start = Clock::now();
-      if (::recv(connection.second.get(), to.data(), kBlock, MSG_WAITALL) != static_cast<ssize_t>(kBlock)) return;
-    }
-    ns = ns_since(start);
-  };
-  run_pinned(cpus.first, sender, cpus.second, receiver);
-  return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
-}
-
-// One end's part of a block that goes each way; false when the other end stalled.
+// One end's part of a block, or of one that goes each way; false when the other end stalled.
 bool exchange_block(const Fd& fd, const std::vector<char>& from, std::vector<char>& to, const Deadline& deadline) {
   size_t sent = 0, received = 0;
   while (sent < from.size() || received < to.size()) {
@@ -183,13 +161,17 @@ bool exchange_block(const Fd& fd, const std::vector<char>& from, std::vector<cha
   return true;
 }
 
-// The same with blocks in both directions at once, as in most collectives.
-std::optional<uint64_t> both_bytes_per_s(const Connection& connection, CpuPair cpus) {
+// How many blocks go over the connection at once.
+enum class Direction : uint8_t { kOne, kBoth };
+
+// `kBlocks` blocks in each direction that there is, both ends polled, as the transport does: who sleeps instead waits
+// to be woken. nullopt when an end stalled.
+std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction) {
   Deadline deadline = Deadline::after_ms(kLimitMs);
   uint64_t ns = 0;
-  auto run_end = [&](const Fd& fd, uint64_t* took_ns) {
-    std::vector<char> from(kBlock, 1);
-    std::vector<char> to(kBlock, 0);
+  auto run_end = [&](const Fd& fd, size_t out_bytes, size_t in_bytes, uint64_t* took_ns) {
+    std::vector<char> from(out_bytes, 1);
+    std::vector<char> to(in_bytes, 0);
     auto start = Clock::now();
     for (size_t i = 0; i < kBlocks; ++i) {
       if (i == kOpening) start = Clock::now();
@@ -197,19 +179,19 @@ std::optional<uint64_t> both_bytes_per_s(const Connection& connection, CpuPair c
     }
     if (took_ns != nullptr) *took_ns = ns_since(start);
   };
+  size_t back_bytes = direction == Direction::kBoth ? kBlock : 0;
   run_pinned(
-      cpus.first, [&] { run_end(connection.first, &ns); }, cpus.second, [&] { run_end(connection.second, nullptr); });
+      cpus.first, [&] { run_end(connection.first, kBlock, back_bytes, nullptr); }, cpus.second,
+      [&] { run_end(connection.second, back_bytes, kBlock, &ns); });
   return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
 }
 
-using Stream = std::optional<uint64_t>(const Connection& connection, CpuPair cpus);
-
 // The quickest of some passes: the others were disturbed.
-std::optional<uint64_t> best_bytes_per_s(Stream* stream, const Connection& connection, CpuPair cpus) {
+std::optional<uint64_t> best_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction) {
   constexpr int kPasses = 3;
   uint64_t best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
-    auto rate = stream(connection, cpus);
+    auto rate = stream_bytes_per_s(connection, cpus, direction);
     if (!rate) return std::nullopt;  // bytes are left over: the connection is of no more use
     best = std::max(best, *rate);
   }
@@ -223,8 +205,8 @@ std::optional<TcpCost> probe_tcp(CpuPair cpus) {
   if (!connection) return std::nullopt;
   auto ns = small_message_ns(*connection, cpus);
   auto of_call = ns ? call_ns(*connection, cpus.first) : std::nullopt;
-  auto bytes_per_s = of_call ? best_bytes_per_s(stream_bytes_per_s, *connection, cpus) : std::nullopt;
-  auto both = bytes_per_s ? best_bytes_per_s(both_bytes_per_s, *connection, cpus) : std::nullopt;
+  auto bytes_per_s = of_call ? best_bytes_per_s(*connection, cpus, Direction::kOne) : std::nullopt;
+  auto both = bytes_per_s ? best_bytes_per_s(*connection, cpus, Direction::kBoth) : std::nullopt;
   if (!both) return std::nullopt;
   return TcpCost{*ns, *of_call, *bytes_per_s, *both};
 }

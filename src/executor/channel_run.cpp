@@ -10,6 +10,8 @@ namespace tutti {
 namespace {
 
 constexpr size_t kMostFrames = 64;  // longer Programs are those of large calls, or of many ranks
+// Of what is longer the receiver would take lines away while its sender still writes others.
+constexpr uint64_t kMostFetchedAheadBytes = 512;
 
 Status malformed(const Peer& from, const Message& message) {
   return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
@@ -50,6 +52,8 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   bool has_room = !with_counts_ || call.shape->channels == 1;
   // After a rendezvous even the last few bytes are put where they go: the host may not reach it.
   inline_bytes_ = has_room && !call.shape->rendezvous ? kInlineBytes : 0;
+  bool is_short = call.size_bytes > inline_bytes_ && call.size_bytes <= kMostFetchedAheadBytes;
+  fetched_ahead_bytes_ = is_short ? call.size_bytes : 0;
   repeats_ = false;
   has_fallen_back_ = false;
   begin();
@@ -289,6 +293,10 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
       break;
     case MessageKind::kSlot:
       payload = stream.payload_in_slot(message);
+      if (payload == nullptr) return fail(malformed(from, message));
+      break;
+    case MessageKind::kShort:
+      payload = stream.payload_beside_line(message);
       if (payload == nullptr) return fail(malformed(from, message));
       break;
     case MessageKind::kReference: {

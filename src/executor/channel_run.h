@@ -45,7 +45,11 @@ class ChannelRun {
   bool still_waits() const { return awaits() && !has_come() && !awaited_from_->is_broken(); }
   // Whether what it waited for is here, as far as only one thing was missing.
   bool has_come() const {
-    if (awaited_ != nullptr) return awaited_->ready();
+    if (awaited_ != nullptr) {
+      bool is_here = awaited_->ready();
+      if (!is_here && fetched_ahead_bytes_ > 0) awaited_->fetch_ahead(fetched_ahead_bytes_);
+      return is_here;
+    }
     return awaited_release_ != nullptr && awaited_release_->references_released();
   }
 
@@ -81,7 +85,7 @@ class ChannelRun {
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
-    bool has_slots = false;                // some deliveries store into slots,
+    bool has_slots = false;                // some deliveries store into slots, or what stands for them,
     bool has_direct = false;               // or into the output of a peer that has mapped it
     bool has_arrivals = false;             // some sources are arrivals
     uint64_t stays_in = 0;                 // the start() in whose calls only arrivals and slots change; 0: none
@@ -201,6 +205,7 @@ class ChannelRun {
   bool one_slice_ = false;                 // no chunk of this call has more
   bool with_counts_ = false;               // that only the two ends of a block know
   size_t inline_bytes_ = 0;                // the largest payload that a line may hold in this call
+  uint64_t fetched_ahead_bytes_ = 0;       // of the slot of a message that is awaited
   uint32_t growth_ = 1;                    // how much larger a partial result is than others (plan/partial.h)
   uint32_t op_ = 0;
   bool computed_ = false;                  // the current kCompute has its value and sends it

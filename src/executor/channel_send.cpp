@@ -89,6 +89,7 @@ bool ChannelRun::will_stay(const Op& op) const {
       case MessageKind::kSignal:
       case MessageKind::kInline:
       case MessageKind::kReference: return true;
+      case MessageKind::kShort:
       case MessageKind::kSlot: return delivery.store_to != nullptr;
       case MessageKind::kDirect: return !delivery.into;
       case MessageKind::kPull: break;
@@ -121,7 +122,7 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
   frame.destinations.resize(op.destinations.count);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery& delivery = frame.deliveries[i];
-    if (delivery.kind == MessageKind::kSlot) {
+    if (lies_in_arena(delivery.kind)) {
       std::byte* slot = slot_of(peer(program_->sends[op.sends.first + i].peer));
       if (delivery.payload != nullptr) delivery.payload = slot;
       delivery.store_to = slot;
@@ -243,7 +244,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery delivery = choose_delivery(op, program_->sends[op.sends.first + i], slice);
     frame.has_direct = frame.has_direct || (delivery.kind == MessageKind::kDirect && !delivery.into);
-    frame.has_slots = frame.has_slots || delivery.kind == MessageKind::kSlot;
+    frame.has_slots = frame.has_slots || lies_in_arena(delivery.kind);
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
     frame.deliveries.push_back(delivery);
   }
@@ -260,7 +261,8 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   auto place = place_in_output(to, send, slice);
   if (!to.mapped()) {
     const std::byte* home = may_lend(to, send) ? home_of(send, slice) : nullptr;
-    MessageKind kind = place ? MessageKind::kDirect : MessageKind::kSlot;
+    bool is_short = frame_->value_bytes <= StreamLayout::kShortBytes;
+    MessageKind kind = place ? MessageKind::kDirect : is_short ? MessageKind::kShort : MessageKind::kSlot;
     if (home != nullptr) return {kind, nullptr, home, place.value_or(Window())};
     std::byte* slot = slot_of(to);
     return {kind, slot, slot, place.value_or(Window())};

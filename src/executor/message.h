@@ -18,6 +18,7 @@ enum class MessageKind : uint8_t {
   kSlot,       // in the slot whose turn it is
   kReference,  // in shared memory of the sender, until the message is released
   kPull,       // in private memory of the sender, until the message is released
+  kShort,      // in the place beside this line
   kDirect,     // already in the receiver's output
 };
 
@@ -25,6 +26,9 @@ inline constexpr size_t kInlineBytes = 40;
 
 // Whether a message of this kind takes a slot of its stream; what is pulled may have to be stored somewhere.
 constexpr bool takes_slot(MessageKind kind) { return kind == MessageKind::kSlot || kind == MessageKind::kPull; }
+
+// Whether the payload lies in the receiver's arena, outside the line.
+constexpr bool lies_in_arena(MessageKind kind) { return kind == MessageKind::kSlot || kind == MessageKind::kShort; }
 
 // A place in memory that its owner has shared; memory id 0 is none.
 struct Window {

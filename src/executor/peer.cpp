@@ -75,8 +75,10 @@ SendStream::SendStream(Peer& peer, int channel)
       line_count_(peer.layout_.shape(channel).message_lines()),
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
       slot_users_(slots_.count),
-      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))) {
-  if (!peer.mapped()) filled_.reserve(slots_.count);
+      freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
+      shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
+      short_stride_(peer.layout_.shape(channel).short_stride()) {
+  if (!peer.mapped()) filled_.reserve(std::max<uint64_t>(slots_.count, line_count_));
 }
 
 std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
@@ -84,9 +86,10 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
     offset_ = slots_.offset(size_bytes, spread);
     return slots_.next_slot() + offset_;
   }
-  if (stage_ == nullptr && !filling_) {
-    stage_ = peer_.link_.stage(peer_.layout_.slot_bytes);
-    if (stage_ == nullptr) filling_ = BufferPool::of_process().take(peer_.layout_.slot_bytes);
+  if (stage_ == nullptr && !filling_) stage_ = peer_.link_.stage(peer_.layout_.slot_bytes);
+  if (stage_ == nullptr && (!filling_ || filling_.size() < size_bytes)) {
+    bool is_short = size_bytes <= StreamLayout::kShortBytes;
+    filling_ = BufferPool::of_process().take(is_short ? StreamLayout::kShortBytes : peer_.layout_.slot_bytes);
   }
   return stage_ != nullptr ? stage_ : filling_.data();
 }
@@ -100,6 +103,13 @@ void SendStream::give_back(uint64_t puts_completed) {
 
 RemoteSlice SendStream::next_line() const {
   return {&peer_.remote_arena_, lines_offset_ + (sent_ & (line_count_ - 1)) * sizeof(Line)};
+}
+
+RemoteSlice SendStream::place_of_next(MessageKind kind) const {
+  bool is_short = kind == MessageKind::kShort;
+  uint64_t offset = is_short ? shorts_offset_ + (sent_ & (line_count_ - 1)) * short_stride_
+                             : payloads_offset_ + slots_.next * slots_.stride;
+  return {&peer_.remote_arena_, offset};
 }
 
 Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const std::byte> payload) {
@@ -121,9 +131,8 @@ Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const st
 Result<PutResult> SendStream::send(Line line, std::span<const std::byte> payload, RemoteSlice into) {
   MessageKind kind = kind_of(line);
   RemoteSlice where = next_line();
-  bool is_slot = kind == MessageKind::kSlot;
-  if (is_slot && peer_.mapped()) set_offset_in_slot(line, offset_);
-  if (is_slot && !peer_.mapped()) into = {&peer_.remote_arena_, payloads_offset_ + slots_.next * slots_.stride};
+  if (kind == MessageKind::kSlot && peer_.mapped()) set_offset_in_slot(line, offset_);
+  if (lies_in_arena(kind) && !peer_.mapped()) into = place_of_next(kind);
   bool by_put = into.memory != nullptr;
   PutResult result;
   if (by_put) {
@@ -156,7 +165,10 @@ RecvStream::RecvStream(Peer& peer, int channel)
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)),
       most_slots_owed_(static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count)))),
       most_lines_owed_(static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)))),
-      may_wait_(channel != peer.layout_.direct_channel()) {}
+      may_wait_(channel != peer.layout_.direct_channel()),
+      shorts_(peer.arena_.data() + peer.layout_.short_offset(peer.rank(), channel, 0)),
+      short_bytes_(peer.layout_.shape(channel).short_bytes),
+      short_stride_(peer.layout_.shape(channel).short_stride()) {}
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());

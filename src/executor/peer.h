@@ -98,6 +98,8 @@ class SendStream {
 
   Result<PutResult> send(Line line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
+  // Where the payload of the next message goes, which is of this kind, when the slots are not mapped.
+  RemoteSlice place_of_next(MessageKind kind) const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
@@ -116,6 +118,9 @@ class SendStream {
   uint64_t sent_ = 0;
   uint64_t referenced_ = 0;         // number of the last message that refers to the caller's memory
   mutable uint64_t freed_seen_ = 0;
+  // Behind what calls over shared memory use.
+  const uint64_t shorts_offset_;
+  const uint64_t short_stride_;
 };
 
 // Whether a payload comes from memory of the sender's caller, and still lies there.
@@ -129,6 +134,11 @@ class RecvStream {
   // The next message is here.
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
   const Line& next_line() const { return lines_[taken_ & (line_count_ - 1)]; }  // valid when ready()
+  // While the next message is not here, whose payload lies in the first so many bytes of its slot: these come with its
+  // line then, and not after it.
+  void fetch_ahead(uint64_t size_bytes) const {
+    for (uint64_t at = 0; at < size_bytes; at += sizeof(Line)) __builtin_prefetch(slots_.next_slot() + at);
+  }
   // Of the next message, if it takes one.
   std::byte* next_slot() const { return slots_.next_slot(); }
   // Where the payload of the next message begins, which is of kSlot and `message`; null: it does not lie in its slot.
@@ -136,6 +146,10 @@ class RecvStream {
     uint64_t offset = message.payload.offset;
     bool inside = offset <= slots_.room_bytes && message.size_bytes <= slots_.room_bytes - offset;
     return inside ? slots_.next_slot() + offset : nullptr;
+  }
+  // The same of kShort.
+  const std::byte* payload_beside_line(const Message& message) const {
+    return message.size_bytes <= short_bytes_ ? shorts_ + (taken_ & (line_count_ - 1)) * short_stride_ : nullptr;
   }
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
@@ -178,6 +192,10 @@ class RecvStream {
   uint64_t size_bytes_ = 0;
   bool due_ = false;  // the sender must hear of released_
   Lent lent_ = Lent::kNo;
+  // Behind what calls over shared memory use.
+  const std::byte* const shorts_;  // beside the lines
+  const uint64_t short_bytes_;
+  const uint64_t short_stride_;
 };
 
 class Peer {

@@ -173,6 +173,9 @@ bool Repeat::take(const Action& action, uint64_t signature) const {
   } else if (action.message == MessageKind::kSlot) {
     payload = from.payload_in_slot(decode(line));
     if (payload == nullptr) return false;
+  } else if (action.message == MessageKind::kShort) {
+    payload = from.payload_beside_line(decode(line));
+    if (payload == nullptr) return false;
   }
   bool is_lent = action.message == MessageKind::kReference;
   bool is_stored = action.into != nullptr && payload != nullptr;

@@ -16,14 +16,17 @@ constexpr int told_at_once(int slots) { return (slots + 1) / 2; }
 constexpr int certain_slots(int slots) { return slots - told_at_once(slots) + 1; }
 
 // One stream's ring of slots, and of lines, of which there are more: a message without a payload of its own takes no
-// slot, and the more lines there are, the more rarely its receiver has to tell that it is released.
+// slot, and the more lines there are, the more rarely its receiver has to tell that it is released. Telling is a system
+// call where the sender has not mapped the slots, so a short payload goes to a place beside its line there instead.
 struct SlotShape {
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;  // the most that a message has; a multiple of 64
   uint64_t room_bytes = slot_bytes;  // for messages that do not always lie at the start (SlotRing::offset())
+  uint64_t short_bytes = 0;          // the most that has such a place; a multiple of 64
 
   // Slots start on different cache sets, so that small messages in a row do not evict each other.
   uint64_t stride() const { return room_bytes + 3 * sizeof(Line); }
+  uint64_t short_stride() const { return short_bytes == 0 ? 0 : short_bytes + sizeof(Line); }
   uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
   // A power of two, so that the line of a message takes no division.
   uint32_t message_lines() const { return std::bit_ceil(static_cast<uint32_t>(std::max(64, slots))); }
@@ -43,6 +46,7 @@ struct StreamLayout {
   // way. In memory that the sender has mapped, fewer of them stay in the caches; those of a single peer are to exceed
   // the second-level one (Spread).
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
+  static constexpr uint64_t kShortBytes = 2048;
   int mapped_direct_slots() const { return nranks == 2 ? 32 : 16; }
   int slots_in_use(int channel, bool mapped) const {
     if (!mapped) return shape(channel).slots;
@@ -52,7 +56,7 @@ struct StreamLayout {
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }
   SlotShape shape(int channel) const {
-    return channel < channels ? SlotShape{slots, slot_bytes, room_bytes()} : kDirect;
+    return channel < channels ? SlotShape{slots, slot_bytes, room_bytes(), kShortBytes} : kDirect;
   }
 
   // A line of messages from `peer`.
@@ -69,7 +73,12 @@ struct StreamLayout {
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
            slot * shape(channel).stride();
   }
-  uint64_t arena_bytes() const { return payload_offset(nranks, 0, 0); }
+  // The place beside a line of a collective's channel. All of them lie behind all slots.
+  uint64_t short_offset(int peer, int channel, uint64_t line) const {
+    uint64_t lines = static_cast<uint64_t>(peer * channels + channel) * shape(0).message_lines();
+    return payload_offset(nranks, 0, 0) + (lines + line) * shape(0).short_stride();
+  }
+  uint64_t arena_bytes() const { return short_offset(nranks, 0, 0); }
 
  private:
   // So that a channel's slots for all peers together are twice as large as many second-level caches. More would be

@@ -148,9 +148,10 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   // much longer as half a copy does.
   uint64_t cached_copy = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
   uint64_t uncached = rate_without(made.own_copy_bytes_per_s, cached_copy);
-  uint64_t sending = rate_without(costs.tcp_both_bytes_per_s.value, costs.tcp_bytes_per_s.value);
-  made.send_bytes_per_s = rate_with(sending, saturating_mul(2, uncached));
-  made.receive_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
+  // One direction alone is as fast as its sender, whose calls do most of the protocol for both ends.
+  uint64_t receiving = rate_without(costs.tcp_both_bytes_per_s.value, costs.tcp_bytes_per_s.value);
+  made.send_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
+  made.receive_bytes_per_s = rate_with(receiving, saturating_mul(2, uncached));
   made.l2_bytes = cache_bytes_per_cpu(inventory);
   made.network_bytes_per_s = host.network_bytes_per_s.value;
   return made;
@@ -185,8 +186,8 @@ uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, ui
 
 // What waits in sockets for its receiver has left the second-level caches where all ranks together have more on the way
 // than these hold (unknown: they hold it). Then it costs what a copy in memory costs besides.
-uint64_t Work::overflow_ns(const Host& host, uint64_t hops) {
-  uint64_t on_the_way = host.window_bytes / std::max<uint64_t>(1, hops) / host.cpus;
+uint64_t Work::overflow_ns(const Host& host, uint64_t turns) {
+  uint64_t on_the_way = host.window_bytes / std::max<uint64_t>(1, turns) / host.cpus;
   bool fits = host.l2_bytes == 0 || on_the_way <= host.l2_bytes;
   if (fits) return 0;
   uint64_t overflows = host.socket_bytes - share_of(host.socket_bytes, host.l2_bytes, on_the_way);
@@ -289,6 +290,8 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   if (shape_.rendezvous) ++hops;
   uint64_t busiest_ns = 0, network_ns = 0, sending_ns = 0;
+  // Hops that carry slices one after the other do so at the same time.
+  uint64_t turns = hops - std::min(hops, fill);
   std::vector<uint64_t> host_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
     if (rank_ns_[rank] > busiest_ns) {
@@ -299,7 +302,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
     host = saturating_add(host, rank_ns_[rank]);
   }
   for (size_t h = 0; h < hosts_.size(); ++h) {
-    uint64_t of_a_cpu = saturating_add(host_ns[h] / hosts_[h].cpus, overflow_ns(hosts_[h], hops));
+    uint64_t of_a_cpu = saturating_add(host_ns[h] / hosts_[h].cpus, overflow_ns(hosts_[h], turns));
     busiest_ns = std::max(busiest_ns, of_a_cpu);
     network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
   }

@@ -197,6 +197,7 @@ TEST_CASE("malformed messages are errors, and what they point at is not touched"
       {.kind = MessageKind::kSlot, .size_bytes = kPiece, .chunk_bytes = kPiece + 4},
       {.kind = MessageKind::kSlot, .size_bytes = kPiece, .payload = {0, room - kPiece + 64}, .chunk_bytes = kPiece},
       {.kind = MessageKind::kSlot, .size_bytes = kPiece, .payload = {0, UINT64_MAX - 63}, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kShort, .size_bytes = kPiece, .chunk_bytes = kPiece},
       {.kind = MessageKind::kDirect, .size_bytes = kPiece, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}, .chunk_bytes = kPiece},

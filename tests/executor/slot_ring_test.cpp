@@ -85,7 +85,11 @@ TEST_CASE("the slots of a rank's peers have room for twice a second-level cache,
     CHECK(shape.slot_bytes == slot_bytes);
     // Neither a channel nor a peer reaches into what follows.
     CHECK(layout.payload_offset(0, 1, 0) - layout.payload_offset(0, 0, 0) == shape.bytes());
-    CHECK(layout.arena_bytes() - layout.payload_offset(nranks - 1, 2, 0) == StreamLayout::kDirect.bytes());
+    const uint64_t behind_slots = layout.payload_offset(nranks, 0, 0);
+    CHECK(behind_slots - layout.payload_offset(nranks - 1, 2, 0) == StreamLayout::kDirect.bytes());
+    CHECK(layout.short_offset(0, 0, 0) == behind_slots);
+    CHECK(layout.short_offset(0, 1, 0) == layout.short_offset(0, 0, shape.message_lines()));
+    CHECK(layout.arena_bytes() == layout.short_offset(nranks - 1, 1, shape.message_lines()));
     return shape.room_bytes;
   };
   CHECK(room_of(2, 4, kSlot) == 512 << 10);

@@ -186,7 +186,7 @@ TEST_CASE("over sockets a rank sends while another one's message is on its way")
   CHECK(predicted_of(topology, TUTTI_GATHER, 64) >= 18'000);
 }
 
-TEST_CASE("over sockets sending costs what both directions at once take more than one, and memory comes on top") {
+TEST_CASE("over sockets receiving costs what both directions at once take more than one, and memory comes on top") {
   Topology topology = test::make_topology(1, 2);
   topology.forced_transport = "tcp";
   topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
@@ -204,6 +204,20 @@ TEST_CASE("over sockets sending costs what both directions at once take more tha
   topology.hosts[0].inventory.caches.clear();
   // Half a copy at each end, and half of one of the own block.
   CHECK_THAT(all_gather_ns() - cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 1000) * 1.5, 0.05));
+}
+
+TEST_CASE("over sockets a root that receives has time for its own block, since its peer's calls take longer") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_bytes_per_s.value = 1'000'000'000;
+  costs.tcp_both_bytes_per_s.value = 750'000'000;  // so receiving takes a third of a nanosecond
+  costs.cached_copy_bytes_per_s.value = costs.last_level_copy_bytes_per_s.value = 2'000'000'000;
+  constexpr uint64_t kBytes = 4 << 20;
+  auto about = [](double ns) { return Catch::Matchers::WithinRel(ns, 0.05); };
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_GATHER, kBytes)), about(kBytes / 2));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_SCATTER, kBytes)), about(kBytes / 2 * 1.5));
 }
 
 TEST_CASE("ranks of one host that are made to use a network have one worker, as those of several hosts") {
@@ -246,6 +260,24 @@ TEST_CASE("what sockets hold costs more where it exceeds the caches, and less go
   Choice roomy = choose_with(16 << 20), crowded = choose_with(1 << 20);
   CHECK(predicted(crowded, "direct_two_shot") > predicted(roomy, "direct_two_shot"));
   CHECK(predicted(crowded, "ring") < predicted(crowded, "direct_two_shot"));
+}
+
+TEST_CASE("hops of a pipeline hold what is on the way at the same time") {
+  auto tree_ns = [](uint64_t cache_bytes) {
+    Topology topology = test::make_topology(1, 8, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches = {{2, cache_bytes, 2, 1}, {3, 1 << 30, 1, 2}};
+    Costs& costs = topology.hosts[0].inventory.costs;
+    // What the second-level cache holds besides is of no account.
+    costs.last_level_copy_bytes_per_s = costs.cached_copy_bytes_per_s;
+    costs.last_level_bytes_per_s = costs.cached_bytes_per_s;
+    Tuning tuning;
+    tuning.slice_bytes = 128 << 10;
+    return predicted(must_choose(topology, bytes(4 << 20), tuning), "binomial_tree");
+  };
+  // 14 links with two slices each, for two processors.
+  CHECK(tree_ns(1536 << 10) > tree_ns(2 << 20));
+  CHECK(tree_ns(2 << 20) == tree_ns(16 << 20));
 }
 
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
