@@ -111,6 +111,15 @@ TEST_CASE("where a GPU's memory is not registered, it goes through the host, and
   check_used_well(fake);
 }
 
+TEST_CASE("writes may be reordered in the host's memory, and not in a GPU's") {
+  Fake fake;
+  GpuJob ranks(verbs_over_one_lane());
+  check_ok(ranks.share());
+  CHECK(fake.counts().dma_bufs > 0);
+  CHECK(fake.counts().relaxed > 0);
+  check_used_well(fake);
+}
+
 TEST_CASE("memory of a GPU that is released is not registered any more, and its peer knows") {
   Fake fake;
   GpuJob ranks(verbs_over_one_lane());

@@ -55,19 +55,19 @@ TEST_CASE("a rank that is away for long after a lane was lost takes all that had
   Job job(verbs_with({.goes_over_tcp = true}), 2, kWindow);
   check_ok(job.status());
   uint64_t completed = 0, sent = 0;
+  // What it has sent has completed, so that its queue has more than it takes at a time.
+  for (uint64_t turn = 1; turn <= 120; ++turn) {
+    auto result = job.link(1, 0).put(job.slice(1, 0, 65'536 + turn * kPayload), {job.window(1).at(65'536), kPayload},
+                                     job.slice(1, 0, turn * sizeof(Line)), Line{{turn}});
+    REQUIRE(result.ok());
+    if (*result != PutResult::kDone) break;
+  }
   for (uint64_t turn = 1; turn <= 110; ++turn) {
     auto result = job.link(0, 1).signal(line_of(job, turn), Line{{turn}});
     REQUIRE(result.ok());
     if (*result != PutResult::kDone) break;
     sent = turn;
     check_ok(job.link(0, 1).poll(&completed));
-  }
-  // It has more in its queue than it takes at a time.
-  for (uint64_t turn = 1; turn <= 120; ++turn) {
-    auto result = job.link(1, 0).put(job.slice(1, 0, 65'536 + turn * kPayload), {job.window(1).at(65'536), kPayload},
-                                     job.slice(1, 0, turn * sizeof(Line)), Line{{turn}});
-    REQUIRE(result.ok());
-    if (*result != PutResult::kDone) break;
   }
   fake.verbs->set_faults({.failing_request = 1, .failing_status = 12});
   for (int i = 0; i < 3; ++i) {

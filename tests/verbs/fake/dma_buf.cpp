@@ -28,6 +28,9 @@ extern "C" ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, uint64_t offset, size_t siz
                        static_cast<off_t>(offset - within));
   if (pages == MAP_FAILED) return nullptr;
   ++fabric().counted.dma_bufs;
+  if ((access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
+    fabric().mistake("memory of a GPU is registered with relaxed ordering");
+  }
   return fabric().add({.context = domain->context, .pd = domain, .addr = reinterpret_cast<void*>(address),
                        .length = size},
                       static_cast<std::byte*>(pages) + within, static_cast<unsigned>(access));

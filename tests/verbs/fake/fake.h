@@ -59,6 +59,7 @@ struct FakeCounts {
   std::string last_mistake;
   uint64_t registered_bytes = 0;
   uint64_t dma_bufs = 0;                 // that are registered
+  uint64_t relaxed = 0;                  // registrations with relaxed ordering, of the host's memory
   std::map<std::string, uint64_t> written_bytes;  // by the device that they came from
   bool by_gid = false;                   // how the last queue pair to connect reaches its peer
   int mtu_code = 0;

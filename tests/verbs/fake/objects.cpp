@@ -95,6 +95,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, size_t size, uint64_t, u
     return nullptr;
   }
   fabric().counted.registered_bytes += size;
+  fabric().counted.relaxed += (access & IBV_ACCESS_RELAXED_ORDERING) != 0 ? 1 : 0;
   return fabric().add({.context = domain->context, .pd = domain, .addr = address, .length = size},
                       static_cast<std::byte*>(address), access);
 }
