@@ -79,6 +79,9 @@ struct RemoteSlice {
   uint64_t offset = 0;
 };
 
+// The channel of what is not part of a plan.
+inline constexpr int kNoChannel = -1;
+
 // What a sleeping rank waits on. Kept from sleep to sleep, so that going to sleep allocates nothing.
 class WaitSet {
  public:
@@ -150,13 +153,14 @@ class Link {
   virtual void land_no_more(uint64_t /*at*/) {}
 
   // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared
-  // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed.
-  virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
-                                const Line& line) = 0;
-  // Memory of at least so many bytes to compose a payload in, which a put then sends without a copy: the caller's until
-  // a put has it as its source, and the Link's again from when poll() has counted that put. nullptr: there is none now,
-  // or it makes no difference here.
-  virtual std::byte* stage(size_t /*size_bytes*/) { return nullptr; }
+  // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed. `channel`: of
+  // the plan; a link of several lanes (Transport::lanes()) sends each channel's payloads over its own one.
+  virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                                int channel = kNoChannel) = 0;
+  // Memory of at least so many bytes to compose a payload in, which a put of that channel then sends without a copy: the
+  // caller's until a put has it as its source, and the Link's again from when poll() has counted that put. nullptr:
+  // there is none now, or it makes no difference here.
+  virtual std::byte* stage(size_t /*size_bytes*/, int /*channel*/) { return nullptr; }
   // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if
   // the peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
   virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
@@ -223,6 +227,8 @@ class Transport {
   // Opens whatever peers connect to; called once before address(). Does not block for peers.
   virtual Status listen() = 0;
   virtual Blob address() const = 0;
+  // How many devices of this rank its Links use side by side, each for its channels; since listen().
+  virtual int lanes() const { return 1; }
   // Told once, before the first open().
   virtual void place(const HostPlace& /*own*/) {}
 

@@ -22,7 +22,8 @@ Facts facts_from(const Json& json, std::string* inventory_text) {
     auto address = entry.at("address").get_binary();
     TransportFacts transport{entry.at("name").get<std::string>(), Blob(address.size())};
     std::transform(address.begin(), address.end(), transport.address.begin(), [](uint8_t b) { return std::byte{b}; });
-    facts.rank.verbs = facts.rank.verbs || transport.name == "verbs";
+    transport.lanes = entry.at("lanes").get<int>();
+    if (transport.name == "verbs") facts.rank.rdma_lanes = std::clamp(transport.lanes, 1, kMostRdmaLanes);
     facts.transports.push_back(std::move(transport));
   }
   for (const Json& entry : json.at("agreed")) {
@@ -69,7 +70,8 @@ std::vector<std::byte> encode(const Facts& facts) {
   for (const TransportFacts& transport : facts.transports) {
     auto* bytes = reinterpret_cast<const uint8_t*>(transport.address.data());
     json["transports"].push_back({{"name", transport.name},
-                                  {"address", Json::binary({bytes, bytes + transport.address.size()})}});
+                                  {"address", Json::binary({bytes, bytes + transport.address.size()})},
+                                  {"lanes", transport.lanes}});
   }
   auto cbor = Json::to_cbor(json);
   std::vector<std::byte> result(cbor.size());

@@ -19,6 +19,7 @@ namespace tutti {
 struct TransportFacts {
   std::string name;
   Blob address;
+  int lanes = 1;  // Transport::lanes()
   friend bool operator==(const TransportFacts&, const TransportFacts&) = default;
 };
 

@@ -21,9 +21,6 @@
 namespace tutti {
 namespace {
 
-// The double binary tree takes two channels, or an even number of them.
-constexpr int64_t kLeastChannels = 2;
-
 VerbsOptions verbs_options(const Config& config) {
   return {.library = config.ib_library,
           .device = config.ib_device,
@@ -70,7 +67,7 @@ uint64_t resident_bytes(std::span<std::byte> mapped) {
 Links::Links(const TransportContext& context, const Config& config)
     : rank_(context.rank),
       layout_{.nranks = context.nranks,
-              .channels = static_cast<int>((std::max({config.channels, config.workers, kLeastChannels}) + 1) / 2 * 2),
+              .channels = static_cast<int>((std::max<int64_t>({config.channels, config.workers, kUsualChannels}) + 1) / 2 * 2),
               .slots = static_cast<int>(config.slots),
               .slot_bytes = config.staging_slot_bytes()},
       ends_(context.nranks),
@@ -120,7 +117,8 @@ Status Links::open_verbs(const TransportContext& context, const Config& config) 
 std::vector<TransportFacts> Links::facts() const {
   std::vector<TransportFacts> facts;
   for (const Carrier& carrier : carriers_) {
-    facts.push_back({std::string(carrier.transport->name()), carrier.transport->address()});
+    facts.push_back({std::string(carrier.transport->name()), carrier.transport->address(),
+                     carrier.transport->lanes()});
   }
   return facts;
 }

@@ -77,7 +77,8 @@ SendStream::SendStream(Peer& peer, int channel)
       slot_users_(slots_.count),
       freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
       shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
-      short_stride_(peer.layout_.shape(channel).short_stride()) {
+      short_stride_(peer.layout_.shape(channel).short_stride()),
+      channel_(channel == peer.layout_.direct_channel() ? kNoChannel : channel) {
   if (!peer.mapped()) filled_.reserve(std::max<uint64_t>(slots_.count, line_count_));
 }
 
@@ -86,7 +87,7 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
     offset_ = slots_.offset(size_bytes, spread);
     return slots_.next_slot() + offset_;
   }
-  if (stage_ == nullptr && !filling_) stage_ = peer_.link_.stage(peer_.layout_.slot_bytes);
+  if (stage_ == nullptr && !filling_) stage_ = peer_.link_.stage(peer_.layout_.slot_bytes, channel_);
   if (stage_ == nullptr && (!filling_ || filling_.size() < size_bytes)) {
     bool is_short = size_bytes <= StreamLayout::kShortBytes;
     filling_ = BufferPool::of_process().take(is_short ? StreamLayout::kShortBytes : peer_.layout_.slot_bytes);
@@ -136,7 +137,7 @@ Result<PutResult> SendStream::send(Line line, std::span<const std::byte> payload
   bool by_put = into.memory != nullptr;
   PutResult result;
   if (by_put) {
-    result = TUTTI_TRY(peer_.link_.put(into, payload, where, line));
+    result = TUTTI_TRY(peer_.link_.put(into, payload, where, line, channel_));
   } else {
     result = TUTTI_TRY(peer_.link_.signal(where, line));
   }

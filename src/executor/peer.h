@@ -121,6 +121,7 @@ class SendStream {
   // Behind what calls over shared memory use.
   const uint64_t shorts_offset_;
   const uint64_t short_stride_;
+  const int channel_;               // as links know it
 };
 
 // Whether a payload comes from memory of the sender's caller, and still lies there.

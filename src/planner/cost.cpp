@@ -153,7 +153,9 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.send_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
   made.receive_bytes_per_s = rate_with(receiving, saturating_mul(2, uncached));
   made.l2_bytes = cache_bytes_per_cpu(inventory);
-  made.network_bytes_per_s = host.network_bytes_per_s.value;
+  // Each channel goes over a device of its own, as far as there are any.
+  int lanes = std::clamp(topology_.rdma_lanes(), 1, shape_.channels);
+  made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
   return made;
 }
 

@@ -114,6 +114,9 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
   text += fmt::format("  predicted  {}\n", predicted_text(request, choice.predicted_ns, class_bytes));
   text += fmt::format("  shape      {}\n", shape_text(shape));
+  if (int lanes = std::min(shape.channels, topology.rdma_lanes()); lanes > 1) {
+    text += fmt::format("  devices    {}, each for the channels of its turn\n", count_text(lanes, "RDMA port"));
+  }
   text += fmt::format("  why        {}\n", choice.reason);
   if (topology.has_gpu_ranks()) {
     for (const LinkClass& each : link_classes(topology)) text += fmt::format("  link       {}\n", link_text(each));

@@ -56,6 +56,9 @@ struct Tuning {
 // the caller's to add.
 Tuning tuning_from(const Config& config);
 
+// A rank's arena has streams for so many channels, whatever the user says: the double binary tree takes two.
+inline constexpr int kUsualChannels = 2;
+
 // Threads of each rank for calls whose size class is kLeastSharedBytes or more, which then have as many channels: 2
 // where there are processors for two threads of every rank, else 1, unless `tuning` says otherwise. 1 where not all
 // ranks can map each other's memory.

@@ -39,6 +39,11 @@ uint64_t cached_slice_bytes(const Topology& topology, const Tuning& tuning) {
   return least;
 }
 
+// What of a rank can work on a call at the same time: its threads, or the devices that move data for it.
+int parallel_ways(const Topology& topology, const Tuning& tuning) {
+  return std::max(workers_of(topology, tuning), std::min(topology.rdma_lanes(), kUsualChannels));
+}
+
 PlanShape shape_without_slices(std::string_view algorithm, const Topology& topology, const Request& request,
                                const Tuning& tuning, int chunks, int least_channels) {
   PlanShape shape;
@@ -48,7 +53,7 @@ PlanShape shape_without_slices(std::string_view algorithm, const Topology& topol
   shape.root = request.root;
   // Where only some ranks know the counts, what the request says is no size.
   bool is_shared = request.size_bytes() >= kLeastSharedBytes && !has_counts(request.collective);
-  int usual = std::max(least_channels, is_shared ? workers_of(topology, tuning) : 1);
+  int usual = std::max(least_channels, is_shared ? parallel_ways(topology, tuning) : 1);
   shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : usual, 1, kMaxPlanChannels);
   shape.chunks = chunks;
   return shape;
@@ -64,12 +69,10 @@ uint32_t growth_of_partial_results(const Request& request) {
   return partial_growth(request.collective, request.datatype, request.op);
 }
 
-// As many as the streams of an arena have channels for in any case.
 int workers_of(const Topology& topology, const Tuning& tuning) {
-  constexpr uint64_t kMost = 2;
   if (!all_mapped(topology) || topology.nranks() == 1) return 1;
   if (tuning.workers > 0) return tuning.workers;
-  uint64_t least = kMost;
+  uint64_t least = kUsualChannels;
   for (const TopologyHost& host : topology.hosts) {
     least = std::min(least, host.inventory.cpu.usable() / std::max<uint64_t>(1, host.ranks.size()));
   }

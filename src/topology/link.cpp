@@ -41,10 +41,10 @@ TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
   return link;
 }
 
-// Between ranks whose hosts both have an RDMA device. What the kernel does for TCP falls away; the wire stays.
-TopologyLink verbs_link(const TopologyHost& a, const TopologyHost& b) {
+// Between ranks that both have an RDMA device, or several. What the kernel does for TCP falls away; the wires stay.
+TopologyLink verbs_link(const TopologyHost& a, const TopologyHost& b, int lanes) {
   TopologyLink link{LinkKind::kVerbs, false, false, {3'000, Origin::kDefault},
-                    least(a.network_bytes_per_s, b.network_bytes_per_s)};
+                    least(a.network_bytes_per_s_over(lanes), b.network_bytes_per_s_over(lanes))};
   auto is_known = [](const Figure& figure) { return figure.origin >= Origin::kProbe; };
   if (is_known(a.network_latency_ns) && is_known(b.network_latency_ns)) {
     link.latency_ns = most(a.network_latency_ns, b.network_latency_ns);
@@ -95,7 +95,8 @@ TopologyLink Topology::link(int a, int b) const {
     return rdma_link(host, ranks[a].gpu, other, ranks[b].gpu);
   }
   bool by_verbs = forced_transport == "verbs" || (&host != &other && forced_transport.empty());
-  if (by_verbs && ranks[a].verbs && ranks[b].verbs) return verbs_link(host, other);
+  int lanes = std::min(ranks[a].rdma_lanes, ranks[b].rdma_lanes);
+  if (by_verbs && lanes > 0) return verbs_link(host, other, lanes);
   if (&host != &other || forced_transport == "tcp") return tcp_link(host, other);
 
   const HostIdentity& x = ranks[a].identity;
@@ -129,8 +130,19 @@ bool Topology::oversubscribed() const {
 }
 
 bool Topology::joined_by_rdma() const {
-  bool all_have = std::all_of(ranks.begin(), ranks.end(), [](const TopologyRank& rank) { return rank.verbs; });
-  return all_have && (forced_transport == "verbs" || (forced_transport.empty() && max_ranks_per_host() == 1));
+  return rdma_lanes() > 0 && (forced_transport == "verbs" || max_ranks_per_host() == 1);
+}
+
+int Topology::rdma_lanes() const {
+  bool is_used = forced_transport == "verbs" || (forced_transport.empty() && hosts.size() > 1);
+  if (!is_used || ranks.empty()) return 0;
+  auto has_fewer = [](const TopologyRank& x, const TopologyRank& y) { return x.rdma_lanes < y.rdma_lanes; };
+  return std::min_element(ranks.begin(), ranks.end(), has_fewer)->rdma_lanes;
+}
+
+Figure TopologyHost::network_bytes_per_s_over(int lanes) const {
+  if (network_bytes_per_s.origin >= Origin::kProbe) return network_bytes_per_s;
+  return {network_bytes_per_s.value * static_cast<uint64_t>(lanes), network_bytes_per_s.origin};
 }
 
 bool Topology::has_gpu_ranks() const {

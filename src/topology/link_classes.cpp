@@ -114,21 +114,21 @@ struct Outward {
   uint64_t ranks = 0;
   Figure latency_ns;
   Figure bytes_per_s;
-  bool verbs = false;
+  int rdma_lanes = 0;
   auto key() const {
-    return std::tuple(latency_ns.value, latency_ns.origin, bytes_per_s.value, bytes_per_s.origin, verbs);
+    return std::tuple(latency_ns.value, latency_ns.origin, bytes_per_s.value, bytes_per_s.origin, rdma_lanes);
   }
 };
 
 std::vector<Outward> outward(const Topology& topology, const TopologyHost& host) {
   std::vector<Outward> found;
-  std::map<std::pair<int, bool>, size_t> by_devices;  // where in `found`
+  std::map<std::pair<int, int>, size_t> by_devices;  // where in `found`
   for (int rank : host.ranks) {
     int gpu = topology.ranks[rank].gpu;
-    bool verbs = topology.ranks[rank].verbs;
-    auto [known, fresh] = by_devices.try_emplace({gpu, verbs}, 0);
+    int rdma_lanes = topology.ranks[rank].rdma_lanes;
+    auto [known, fresh] = by_devices.try_emplace({gpu, rdma_lanes}, 0);
     if (fresh) {
-      Outward by_these{rank, 0, {}, {}, verbs};
+      Outward by_these{rank, 0, {}, {}, rdma_lanes};
       if (gpu >= 0 && nearest_nic(host.inventory, gpu) != nullptr) {
         GpuPath path = path_to_network(host.inventory, gpu, false);
         by_these.latency_ns = path.latency_ns;

@@ -28,7 +28,7 @@ std::vector<int> united(const std::vector<int>& a, const std::vector<int>& b) {
 // What the rank could not find out about itself is taken from its host.
 TopologyRank rank_of(const RankFacts& facts, int host, const Inventory& first) {
   TopologyRank rank{host, 0, facts.pid, facts.inventory.identity, facts.inventory.cpu.allowed_cpus};
-  rank.verbs = facts.verbs;
+  rank.rdma_lanes = facts.rdma_lanes;
   if (rank.identity.pid_namespace == 0) rank.identity.pid_namespace = first.identity.pid_namespace;
   if (rank.identity.mount_namespace == 0) rank.identity.mount_namespace = first.identity.mount_namespace;
   if (rank.identity.user_namespace == 0) rank.identity.user_namespace = first.identity.user_namespace;
@@ -80,7 +80,7 @@ Status check_between_hosts(const Topology& topology) {
 
 Status check_verbs(const Topology& topology) {
   for (int rank = 0; rank < topology.nranks(); ++rank) {
-    if (topology.ranks[rank].verbs) continue;
+    if (topology.ranks[rank].rdma_lanes > 0) continue;
     return error(Code::kInvalidUsage,
                  "transport \"verbs\" was asked for, but {} has no RDMA device that works; TUTTI_LOG=info says why",
                  place_of(topology, rank));

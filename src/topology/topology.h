@@ -39,6 +39,8 @@ struct TopologyLink {
   friend bool operator==(const TopologyLink&, const TopologyLink&) = default;
 };
 
+inline constexpr int kMostRdmaLanes = 16;
+
 struct TopologyHost {
   // The first rank's, except cpu.allowed_cpus: the union over this host's ranks (a launcher may bind each to its own
   // cores).
@@ -47,6 +49,8 @@ struct TopologyHost {
   // What the network adds between this host and others; from the fastest interface unless the user says otherwise.
   Figure network_latency_ns;
   Figure network_bytes_per_s;
+  // Over so many interfaces like that one. What was measured or written stays: it is of all that there are.
+  Figure network_bytes_per_s_over(int lanes) const;
   friend bool operator==(const TopologyHost&, const TopologyHost&) = default;
 };
 
@@ -57,7 +61,7 @@ struct TopologyRank {
   HostIdentity identity;  // containers of one host may differ in pid, mount and user namespace
   std::vector<int> cpus;  // its affinity mask
   int gpu = -1;           // index into its host's gpus; -1: its data is in the host's memory
-  bool verbs = false;     // it has opened an RDMA device
+  int rdma_lanes = 0;     // RDMA ports that it uses side by side; 0: it has opened none
   friend bool operator==(const TopologyRank&, const TopologyRank&) = default;
 };
 
@@ -65,7 +69,7 @@ struct TopologyRank {
 struct RankFacts {
   Inventory inventory;
   int64_t pid = 0;
-  bool verbs = false;  // it has opened an RDMA device
+  int rdma_lanes = 0;  // as in TopologyRank
   friend bool operator==(const RankFacts&, const RankFacts&) = default;
 };
 
@@ -87,6 +91,8 @@ class Topology {
   bool oversubscribed() const;
   // Whether each rank reaches each other one by RDMA alone.
   bool joined_by_rdma() const;
+  // Of the rank that has the fewest of them, where ranks of several hosts reach each other by RDMA; 0: where they do not.
+  int rdma_lanes() const;
   // Whether any rank sits on a GPU. Communicators of today have none: what they have on devices is staged through the
   // host.
   bool has_gpu_ranks() const;

@@ -61,7 +61,7 @@ struct RankEntry {
   uint64_t user_namespace = 0;
   std::vector<int> cpus;  // empty: the host's
   int gpu = -1;
-  bool verbs = false;
+  int rdma_lanes = 0;
 };
 
 struct TopologyEntry {
@@ -87,7 +87,7 @@ void describe(V& v, T& rank) {
   if (V::kReads || rank.user_namespace != 0) v.number("user_namespace", rank.user_namespace, 0, kAnyNumber);
   if (V::kReads || !rank.cpus.empty()) v.cpus("cpus", rank.cpus);
   if (V::kReads || rank.gpu >= 0) v.number("gpu", rank.gpu, -1, kMaxRanks);
-  if (V::kReads || rank.verbs) v.flag("verbs", rank.verbs);
+  if (V::kReads || rank.rdma_lanes > 0) v.number("rdma_lanes", rank.rdma_lanes, 0, kMostRdmaLanes);
 }
 
 template <typename V, Is<TopologyEntry> T>
@@ -113,7 +113,7 @@ TopologyEntry entry_of(const Topology& topology) {
     entry.ranks.push_back({rank.host, rank.pid, difference(rank.identity.pid_namespace, host.pid_namespace),
                            difference(rank.identity.mount_namespace, host.mount_namespace),
                            difference(rank.identity.user_namespace, host.user_namespace),
-                           anywhere ? std::vector<int>() : rank.cpus, rank.gpu, rank.verbs});
+                           anywhere ? std::vector<int>() : rank.cpus, rank.gpu, rank.rdma_lanes});
   }
   return entry;
 }
@@ -126,7 +126,7 @@ TopologyHost host_of(HostEntry&& entry) {
 }
 
 TopologyRank rank_of(RankEntry&& entry, const Inventory& host) {
-  TopologyRank rank{entry.host, 0, entry.pid, host.identity, std::move(entry.cpus), entry.gpu, entry.verbs};
+  TopologyRank rank{entry.host, 0, entry.pid, host.identity, std::move(entry.cpus), entry.gpu, entry.rdma_lanes};
   if (entry.pid_namespace != 0) rank.identity.pid_namespace = entry.pid_namespace;
   if (entry.mount_namespace != 0) rank.identity.mount_namespace = entry.mount_namespace;
   if (entry.user_namespace != 0) rank.identity.user_namespace = entry.user_namespace;

@@ -14,6 +14,7 @@ constexpr size_t kRanksListedSingly = 16;
 std::string rank_text(const TopologyRank& rank, int number, const TopologyHost& host) {
   std::string text = fmt::format("rank {}: local rank {}, pid {}", number, rank.local_rank, rank.pid);
   if (rank.cpus != host.inventory.cpu.allowed_cpus) text += fmt::format(", CPUs {}", format_cpu_list(rank.cpus));
+  if (rank.rdma_lanes > 1) text += fmt::format(", {} side by side", count_text(rank.rdma_lanes, "RDMA port"));
   if (rank.gpu >= 0) text += fmt::format(", on gpu {}", rank.gpu);
   if (rank.identity != host.inventory.identity) text += ", in namespaces of its own";
   return text;

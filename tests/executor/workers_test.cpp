@@ -41,9 +41,10 @@ class MeetingLink final : public Link {
  public:
   MeetingLink(std::unique_ptr<Link> inner, Meeting& meeting) : inner_(std::move(inner)), meeting_(meeting) {}
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice at, const Line& line) override {
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice at, const Line& line,
+                        int channel) override {
     meeting_.come();
-    return inner_->put(to, from, at, line);
+    return inner_->put(to, from, at, line, channel);
   }
   Result<PutResult> signal(RemoteSlice at, const Line& line) override {
     meeting_.come();

@@ -13,12 +13,6 @@ namespace {
 
 constexpr Collective kMoving[] = {TUTTI_BROADCAST, TUTTI_ALL_GATHER, TUTTI_GATHER, TUTTI_SCATTER, TUTTI_ALL_TO_ALL};
 
-Topology with_rdma(int hosts, int ranks_per_host = 1) {
-  Topology topology = test::make_topology(hosts, ranks_per_host);
-  for (TopologyRank& rank : topology.ranks) rank.verbs = true;
-  return topology;
-}
-
 Request moving(Collective collective, uint64_t block_bytes, int nranks) {
   uint64_t blocks = collective == TUTTI_BROADCAST ? 1 : static_cast<uint64_t>(nranks);
   return {.collective = collective, .root = has_root(collective) ? 0 : -1, .count = blocks * block_bytes / 4};
@@ -36,22 +30,22 @@ TEST_CASE("collectives that move large blocks begin with a rendezvous where RDMA
   for (Collective collective : kMoving) {
     INFO(name_of(collective));
     for (int nranks : {2, 3, 8}) {
-      CHECK(meets(with_rdma(nranks), moving(collective, 1 << 20, nranks)));
-      CHECK_FALSE(meets(with_rdma(nranks), moving(collective, 64 << 10, nranks)));
+      CHECK(meets(test::with_rdma(nranks), moving(collective, 1 << 20, nranks)));
+      CHECK_FALSE(meets(test::with_rdma(nranks), moving(collective, 64 << 10, nranks)));
       CHECK_FALSE(meets(test::make_topology(nranks, 1), moving(collective, 1 << 20, nranks)));
     }
-    CHECK_FALSE(meets(with_rdma(2, 2), moving(collective, 1 << 20, 4)));  // some share memory
-    Topology forced = with_rdma(2, 2);
+    CHECK_FALSE(meets(test::with_rdma(2, 2), moving(collective, 1 << 20, 4)));  // some share memory
+    Topology forced = test::with_rdma(2, 2);
     forced.forced_transport = "verbs";
     CHECK(meets(forced, moving(collective, 1 << 20, 4)));
     forced.forced_transport = "tcp";
     CHECK_FALSE(meets(forced, moving(collective, 1 << 20, 4)));
-    Topology one_without = with_rdma(4);
-    one_without.ranks[2].verbs = false;
+    Topology one_without = test::with_rdma(4);
+    one_without.ranks[2].rdma_lanes = 0;
     CHECK_FALSE(meets(one_without, moving(collective, 1 << 20, 4)));
   }
-  CHECK_FALSE(meets(with_rdma(4), {.collective = TUTTI_ALL_REDUCE, .count = 16 << 20}));
-  CHECK_FALSE(meets(with_rdma(4), {.collective = TUTTI_ALL_TO_ALL_V, .count = 16 << 20}));
+  CHECK_FALSE(meets(test::with_rdma(4), {.collective = TUTTI_ALL_REDUCE, .count = 16 << 20}));
+  CHECK_FALSE(meets(test::with_rdma(4), {.collective = TUTTI_ALL_TO_ALL_V, .count = 16 << 20}));
 }
 
 TEST_CASE("every algorithm that moves is proven with a rendezvous, too") {
@@ -59,7 +53,7 @@ TEST_CASE("every algorithm that moves is proven with a rendezvous, too") {
     if (std::find(std::begin(kMoving), std::end(kMoving), algorithm->collective) == std::end(kMoving)) continue;
     for (int nranks : {1, 2, 3, 5, 8}) {
       Request request = moving(algorithm->collective, 1 << 20, nranks);
-      PlanShape shape = algorithm->shape(with_rdma(nranks), request, {});
+      PlanShape shape = algorithm->shape(test::with_rdma(nranks), request, {});
       shape.rendezvous = true;
       Plan plan(shape, algorithm->generate);
       for (int slots : {2, 4}) {
@@ -67,13 +61,13 @@ TEST_CASE("every algorithm that moves is proven with a rendezvous, too") {
         INFO(name_of(shape.collective) << " by " << shape.algorithm << " of " << nranks << ": " << proven.message());
         REQUIRE(proven.ok());
       }
-      CHECK(plan.digest() != Plan(algorithm->shape(with_rdma(nranks), request, {}), algorithm->generate).digest());
+      CHECK(plan.digest() != Plan(algorithm->shape(test::with_rdma(nranks), request, {}), algorithm->generate).digest());
     }
   }
 }
 
 TEST_CASE("a rendezvous is a signal from each receiver to each of its senders, before all else") {
-  Topology topology = with_rdma(3);
+  Topology topology = test::with_rdma(3);
   Tuning tuning;
   tuning.algorithm = "chain";
   auto choice = choose(topology, moving(TUTTI_BROADCAST, 1 << 20, 3), tuning);
@@ -87,7 +81,7 @@ TEST_CASE("a rendezvous is a signal from each receiver to each of its senders, b
 }
 
 TEST_CASE("a plan with a rendezvous reads back as what was written") {
-  auto choice = choose(with_rdma(3), moving(TUTTI_ALL_GATHER, 1 << 20, 3), {});
+  auto choice = choose(test::with_rdma(3), moving(TUTTI_ALL_GATHER, 1 << 20, 3), {});
   REQUIRE(choice.ok());
   auto read = parse_plan(to_json(choice->plan, true));
   REQUIRE(read.ok());

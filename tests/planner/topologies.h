@@ -30,4 +30,11 @@ inline Topology make_topology(int hosts, int ranks_per_host, int cpus = 64) {
   return topology;
 }
 
+// The same with so many RDMA ports for each rank.
+inline Topology with_rdma(int hosts, int ranks_per_host = 1, int lanes = 1) {
+  Topology topology = make_topology(hosts, ranks_per_host);
+  for (TopologyRank& rank : topology.ranks) rank.rdma_lanes = lanes;
+  return topology;
+}
+
 }  // namespace tutti::test

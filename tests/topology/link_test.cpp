@@ -96,7 +96,7 @@ TEST_CASE("the forced transport is the link's kind") {
 
 TEST_CASE("ranks of two hosts that have RDMA devices link over verbs, those of one host only when they must") {
   std::vector<RankFacts> ranks = {rank(host("a"), 1), rank(host("a"), 2), rank(host("b"), 1), rank(host("b"), 2)};
-  for (int with : {0, 1, 2}) ranks[with].verbs = true;
+  for (int with : {0, 1, 2}) ranks[with].rdma_lanes = 1;
   Topology topology = merged(ranks);
   CHECK(topology.link(0, 1).kind == LinkKind::kShm);
   CHECK(topology.link(0, 2).kind == LinkKind::kVerbs);
@@ -105,7 +105,7 @@ TEST_CASE("ranks of two hosts that have RDMA devices link over verbs, those of o
   CHECK(merged(ranks, "tcp").link(0, 2).kind == LinkKind::kTcp);
   CHECK(parse_topology(to_json(topology)).value() == topology);  // whose classes of links are checked
   CHECK(merge(ranks, "verbs").status().message().find("rank 3 on b has no RDMA device") != std::string::npos);
-  ranks[3].verbs = true;
+  ranks[3].rdma_lanes = 1;
   CHECK(merged(ranks, "verbs").link(0, 1).kind == LinkKind::kVerbs);
 }
 

@@ -241,11 +241,11 @@ TEST_CASE("what is composed in a stage leaves from there, and each stage serves 
   check_ok(job.status());
   fake.verbs->set_faults({.lag = 3});
   Link& link = job.link(0, 1);
-  CHECK(link.stage(1 << 20) == nullptr);
+  CHECK(link.stage(1 << 20, kNoChannel) == nullptr);
   size_t staged = 0;
   for (uint64_t turn = 1; turn <= 60; ++turn) {
     auto content = pattern(turn % 3 == 0 ? 100 : 200'000 + turn, turn);
-    std::byte* stage = link.stage(256 << 10);
+    std::byte* stage = link.stage(256 << 10, kNoChannel);
     staged += stage != nullptr ? 1 : 0;
     std::span from(stage != nullptr ? stage : content.data(), content.size());
     if (stage != nullptr) std::copy(content.begin(), content.end(), stage);
@@ -259,7 +259,7 @@ TEST_CASE("what is composed in a stage leaves from there, and each stage serves 
   std::set<std::byte*> all;
   uint64_t completed = 0;
   check_ok(await_until([&] { return link.poll(&completed).ok() && completed == 60; }, {&link, &job.link(1, 0)}));
-  while (std::byte* stage = link.stage(1)) all.insert(stage);
+  while (std::byte* stage = link.stage(1, kNoChannel)) all.insert(stage);
   CHECK(all.size() == 8);
   check_used_well(fake);
 }

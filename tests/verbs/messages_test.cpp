@@ -1,5 +1,6 @@
 // Sends and receives over verbs, through the C API: where their data go, and that they arrive.
 #include <cstring>
+#include <map>
 
 #include "core/messages.h"
 #include "verbs/faked.h"
@@ -106,6 +107,29 @@ TEST_CASE("messages that wait together, for the link to connect, leave with few 
   }));
   CHECK(fake.counts().requests > kMessages);
   CHECK(fake.counts().doorbells + kMessages / 2 < fake.counts().requests);
+  check_used_well(fake);
+}
+
+TEST_CASE("the channels of a large call are halves of it, and each goes over a device of its own") {
+  constexpr size_t kCount = 2'000'000;
+  Fake fake;
+  std::map<std::string, uint64_t> before;
+  check_all(with_ranks(2, over_fake(), [&](tutti_comm_t* comm, int rank) {
+    Memory memory(Memory::kShared, kCount, comm);
+    std::fill(memory.floats().begin(), memory.floats().end(), rank == 0 ? 3.0F : 0.0F);
+    std::span<float> floats = memory.floats();
+    if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) return std::string(tutti_last_error(comm));
+    if (rank == 0) before = fake.counts().written_bytes;
+    auto status = tutti_broadcast(floats.data(), floats.data(), kCount, TUTTI_FLOAT32, 0, comm, nullptr);
+    if (status != TUTTI_SUCCESS) return std::string(tutti_last_error(comm));
+    bool is_right = std::all_of(floats.begin(), floats.end(), [](float each) { return each == 3; });
+    return std::string(is_right ? "" : "a wrong number");
+  }));
+  std::map<std::string, uint64_t> after = fake.counts().written_bytes;
+  for (const char* device : {"fake0", "fake1"}) {
+    INFO(device);
+    CHECK(after[device] - before[device] > kCount * sizeof(float) * 48 / 100);
+  }
   check_used_well(fake);
 }
 

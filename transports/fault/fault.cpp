@@ -22,6 +22,7 @@ struct Order {
   std::span<const std::byte> from;
   RemoteSlice signal;
   Line line;
+  int channel = kNoChannel;  // of a put
 
   bool is_put() const { return kind == Kind::kPut; }
 };
@@ -49,23 +50,23 @@ class FaultLink final : public Link {
   void land_in(uint64_t at, std::span<std::byte> memory) override { inner_->land_in(at, memory); }
   void land_no_more(uint64_t at) override { inner_->land_no_more(at); }
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
-                        const Line& line) override {
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                        int channel) override {
     if (!healthy() || !put_problem(to, from.size()).empty() || !signal_problem(signal).empty()) {
-      return inner_->put(to, from, signal, line);
+      return inner_->put(to, from, signal, line, channel);
     }
     if (is_full()) {
       if (faults_.takes_back) taken_back_ = to.memory->id;
       return PutResult::kFull;
     }
-    Order order{.kind = Order::Kind::kPut, .to = to, .from = from, .signal = signal, .line = line};
+    Order order{.kind = Order::Kind::kPut, .to = to, .from = from, .signal = signal, .line = line, .channel = channel};
     uint64_t number = ++puts_;
     if (number == faults_.drop_put) return ++dropped_, PutResult::kDone;
     if (number == faults_.truncate_put) order.from = from.first(from.size() / 2);
     return pass_or_hold(order);
   }
 
-  std::byte* stage(size_t size_bytes) override { return inner_->stage(size_bytes); }
+  std::byte* stage(size_t size_bytes, int channel) override { return inner_->stage(size_bytes, channel); }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override {
     return give({.kind = Order::Kind::kSignal, .to = {}, .from = {}, .signal = signal, .line = line});
   }
@@ -154,7 +155,7 @@ class FaultLink final : public Link {
 
   Result<PutResult> pass(const Order& order) {
     switch (order.kind) {
-      case Order::Kind::kPut: return inner_->put(order.to, order.from, order.signal, order.line);
+      case Order::Kind::kPut: return inner_->put(order.to, order.from, order.signal, order.line, order.channel);
       case Order::Kind::kSignal: return inner_->signal(order.signal, order.line);
       case Order::Kind::kSignalSoon: break;
     }

@@ -44,8 +44,8 @@ class LoopbackLink final : public Link {
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override;
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
-                        const Line& line) override {
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                        int /*channel*/) override {
     return writer_.put(to, from, signal, line);
   }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override { return writer_.signal(signal, line); }

@@ -94,7 +94,8 @@ void TcpLink::land_no_more(uint64_t at) {
   landings_.erase(found);
 }
 
-Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) {
+Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                               int /*channel*/) {
   if (!state_.ok()) return state_.check();
   auto problem = put_problem(to, from.size());
   if (problem.empty()) problem = signal_problem(signal);

@@ -40,7 +40,8 @@ class TcpLink final : public Link, private FrameSink {
   void land_in(uint64_t at, std::span<std::byte> memory) override;
   void land_no_more(uint64_t at) override;
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                        int channel) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal_soon(RemoteSlice at, const Line& line) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;

@@ -97,7 +97,7 @@ std::optional<SharedRange> VerbsLink::range_of(const VerbsExports::Change& chang
 }
 
 Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal,
-                                 const Line& line) {
+                                 const Line& line, int channel) {
   if (!state_.ok()) return state_.check();
   auto problem = put_problem(to, from.size());
   if (problem.empty()) problem = signal_problem(signal);
@@ -115,7 +115,7 @@ Result<PutResult> VerbsLink::put(RemoteSlice to, std::span<const std::byte> from
     auto beside = taken(send_beside(head, line, from, puts_ + 1));
     if (!beside.ok()) return beside;
     sent = *beside;
-  } else if (VerbsLane* lane = lane_for(from)) {
+  } else if (VerbsLane* lane = lane_for(from, channel)) {
     RemoteRange place;
     if (!from.empty()) place = place_on(*lane, static_cast<const Remote*>(to.memory)->range, to.offset);
     sent = lane->sender().put(place, payload_on(*lane, from), head, line, puts_ + 1);

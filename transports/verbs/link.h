@@ -32,6 +32,10 @@ struct VerbsShared {
   std::deque<VerbsRail> rails;          // since listen(), best first
   VerbsExports exports;                 // ends before the devices
   BellRow bells;
+
+  // Transport::lanes(). Of ports that were named all are used at once, of others two that are alike: a slow one would
+  // hold up what goes over the fast one.
+  size_t lanes() const;
 };
 
 class VerbsLink final : public Link {
@@ -50,11 +54,12 @@ class VerbsLink final : public Link {
   Status share(const LocalMemory& memory) override;
   const RemoteMemory* find(uint32_t id) override;
 
-  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line) override;
+  Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
+                        int channel) override;
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
   void begin_batch() override;
   void end_batch() override;
-  std::byte* stage(size_t size_bytes) override;
+  std::byte* stage(size_t size_bytes, int channel) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
@@ -87,8 +92,7 @@ class VerbsLink final : public Link {
   Result<Progress> conclude();
   size_t most_tries() const;
   size_t pairs() const { return shared_.rails.size() * peer_ports_; }
-  size_t wanted_lanes() const { return std::max(own_lanes(), peer_lanes_); }
-  size_t own_lanes() const;
+  size_t wanted_lanes() const { return std::max(shared_.lanes(), peer_lanes_); }
   SideVerdict verdict(bool proven, std::string reason) const;
   // True if something has happened.
   Result<bool> look_at_queue();
@@ -100,7 +104,10 @@ class VerbsLink final : public Link {
   Status handle(const SideMessage& message);
 
   // link_lanes.cpp: which lane takes what, and what happens when one fails.
-  VerbsLane* lane_for(std::span<const std::byte> from);
+  // The lane that a channel's payloads go over, of those in use that `may` take it. nullptr: none may.
+  template <typename May>
+  VerbsLane* lane_of(int channel, May&& may);
+  VerbsLane* lane_for(std::span<const std::byte> from, int channel = kNoChannel);
   template <typename Visit>
   void visit_live(Visit&& visit);
   // Takes what has completed; true if anything has.

@@ -128,14 +128,10 @@ size_t VerbsLink::most_tries() const {
   return std::min(kMostTries, std::max(lanes_.empty() ? pairs() * routes_ : pairs(), wanted_lanes()));
 }
 
-// Of ports that were named all are used at once, of others two that are alike: a slow one would hold up what goes over
-// the fast one.
-size_t VerbsLink::own_lanes() const {
-  if (!shared_.options.device.empty()) return std::min(kMostLanes, shared_.rails.size());
-  auto is_as_fast = [this](const VerbsRail& rail) {
-    return rail.port.speed_mbps == shared_.rails.front().port.speed_mbps;
-  };
-  return std::count_if(shared_.rails.begin(), shared_.rails.end(), is_as_fast) > 1 ? 2 : 1;
+size_t VerbsShared::lanes() const {
+  if (!options.device.empty()) return std::min(kMostLanes, rails.size());
+  auto is_as_fast = [this](const VerbsRail& rail) { return rail.port.speed_mbps == rails.front().port.speed_mbps; };
+  return std::count_if(rails.begin(), rails.end(), is_as_fast) > 1 ? 2 : 1;
 }
 
 Result<bool> VerbsLink::look_at_queue() {
@@ -158,7 +154,7 @@ Result<bool> VerbsLink::look_at_queue() {
 SideVerdict VerbsLink::verdict(bool proven, std::string reason) const {
   return {.proven = proven,
           .ports = static_cast<uint8_t>(std::min<size_t>(shared_.rails.size(), UINT8_MAX)),
-          .lanes = static_cast<uint8_t>(own_lanes()),
+          .lanes = static_cast<uint8_t>(shared_.lanes()),
           .reason = std::move(reason)};
 }
 

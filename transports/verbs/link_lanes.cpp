@@ -1,4 +1,5 @@
-// Which lane of a verbs link takes what, and what happens when one of them fails: it is shut, what had come over it
+// Which lane of a verbs link takes what: each channel of a plan has its own, so that the planner decides what goes over
+// which device. And what happens when one of them fails: it is shut, what had come over it
 // before is taken, and each end tells the other how many messages have come. Only then does nothing of the lane reach
 // the peer's memory any more, and what the peer has not received goes over the lanes that are left, or, where none is,
 // over the connection by which the ends met. The receiver puts messages in order by their numbers.
@@ -14,28 +15,46 @@ constexpr int64_t kGraceMs = 100;  // in which the end of a peer turns out to be
 constexpr int kSilenceMs = 25'000;  // as long as a connection without traffic lasts when its peer is gone
 
 // What decides between lanes. Short messages alone stay on the first one, so that one queue is looked at, not several.
-uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / (32 * 1024); }
+constexpr uint64_t kLoadBytes = 32 * 1024;
+uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / kLoadBytes; }
+
+// A channel keeps to its lane until that is behind another one by as much as two of a plan's largest slices: then the
+// devices are not equally fast, or the plan has fewer channels than there are lanes.
+constexpr uint64_t kMostBehind = 512 * 1024 / kLoadBytes;
 
 }  // namespace
 
-// The one with the least on its way. nullptr: there is no room. What was composed in a lane's memory leaves by it.
-VerbsLane* VerbsLink::lane_for(std::span<const std::byte> from) {
-  VerbsLane* best = nullptr;
+// Of no channel: the one with the least on its way.
+template <typename May>
+VerbsLane* VerbsLink::lane_of(int channel, May&& may) {
+  auto is_in_use = [](const VerbsLane* lane) { return lane->is_in_use(); };
+  auto in_use = std::count_if(lanes_.begin(), lanes_.end(), is_in_use);
+  auto turn = channel == kNoChannel || in_use == 0 ? -1 : channel % in_use;
+  VerbsLane* least = nullptr;
+  VerbsLane* own = nullptr;
   for (VerbsLane* lane : lanes_) {
     if (!lane->is_in_use()) continue;
-    bool takes = lane->sender().may_send();
-    if (lane->memory().stage_at(from.data()) < kStages) return takes ? lane : nullptr;
-    if (takes && (best == nullptr || load_of(*lane) < load_of(*best))) best = lane;
+    bool is_own = turn-- == 0;
+    if (!may(*lane)) continue;
+    if (is_own) own = lane;
+    if (least == nullptr || load_of(*lane) < load_of(*least)) least = lane;
   }
-  return best;
+  return own != nullptr && load_of(*own) <= load_of(*least) + kMostBehind ? own : least;
 }
 
-std::byte* VerbsLink::stage(size_t size_bytes) {
-  VerbsLane* best = nullptr;
+// What was composed in a lane's memory leaves by it.
+VerbsLane* VerbsLink::lane_for(std::span<const std::byte> from, int channel) {
+  auto may_send = [](const VerbsLane& lane) { return lane.sender().may_send(); };
   for (VerbsLane* lane : lanes_) {
-    if (lane->is_in_use() && (best == nullptr || load_of(*lane) < load_of(*best))) best = lane;
+    bool is_staged = lane->is_in_use() && lane->memory().stage_at(from.data()) < kStages;
+    if (is_staged) return may_send(*lane) ? lane : nullptr;
   }
-  return best == nullptr ? nullptr : best->sender().stage(size_bytes);
+  return lane_of(channel, may_send);
+}
+
+std::byte* VerbsLink::stage(size_t size_bytes, int channel) {
+  VerbsLane* lane = lane_of(channel, [](const VerbsLane&) { return true; });
+  return lane == nullptr ? nullptr : lane->sender().stage(size_bytes);
 }
 
 Result<bool> VerbsLink::take_completions() {

@@ -1,0 +1,83 @@
+// Plans for ranks that reach each other over several RDMA devices side by side.
+#include <catch2/catch.hpp>
+
+#include "plan/validate.h"
+#include "planner/explain.h"
+#include "planner/planner.h"
+#include "planner/topologies.h"
+
+namespace tutti {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Request all_reduce_of(uint64_t bytes) { return {.count = bytes / sizeof(float)}; }
+
+Choice must_choose(const Topology& topology, const Request& request, const Tuning& tuning = {}) {
+  auto choice = choose(topology, request, tuning);
+  REQUIRE(choice.ok());
+  return std::move(*choice);
+}
+
+int channels_of(const Topology& topology, const Request& request, const Tuning& tuning = {}) {
+  return must_choose(topology, request, tuning).plan.shape().channels;
+}
+
+}  // namespace
+
+TEST_CASE("large calls have a channel for each RDMA port that all ranks use side by side") {
+  for (int ranks_per_host : {1, 4}) {
+    CHECK(channels_of(test::with_rdma(4, ranks_per_host, 2), all_reduce_of(64 << 20)) == 2);
+    CHECK(channels_of(test::with_rdma(4, ranks_per_host, 1), all_reduce_of(64 << 20)) == 1);
+    CHECK(channels_of(test::with_rdma(4, ranks_per_host, 8), all_reduce_of(64 << 20)) == kUsualChannels);
+    CHECK(channels_of(test::make_topology(4, ranks_per_host), all_reduce_of(64 << 20)) == 1);
+  }
+  Topology topology = test::with_rdma(4, 1, 2);
+  Tuning tuning;
+  tuning.algorithm = "ring";  // the double binary tree has two in any case
+  CHECK(channels_of(topology, all_reduce_of(4096), tuning) == 1);
+  tuning.channels = 4;
+  CHECK(channels_of(topology, all_reduce_of(64 << 20), tuning) == 4);
+  tuning.channels = 1;
+  CHECK(channels_of(topology, all_reduce_of(64 << 20), tuning) == 1);
+  tuning.channels = 0;
+  topology.ranks[3].rdma_lanes = 1;
+  CHECK(channels_of(topology, all_reduce_of(64 << 20), tuning) == 1);
+  topology.ranks[3].rdma_lanes = 2;
+  topology.forced_transport = "tcp";
+  CHECK(channels_of(topology, all_reduce_of(64 << 20), tuning) == 1);
+}
+
+TEST_CASE("two RDMA ports carry twice as much, unless what the network carries was measured") {
+  Topology one = test::with_rdma(2, 1, 1), two = test::with_rdma(2, 1, 2);
+  CHECK(two.link(0, 1).bytes_per_s.value == 2 * one.link(0, 1).bytes_per_s.value);
+  uint64_t once = must_choose(one, all_reduce_of(256 << 20)).predicted_ns;
+  uint64_t twice = must_choose(two, all_reduce_of(256 << 20)).predicted_ns;
+  CHECK(twice < once * 6 / 10);
+  Tuning tuning;
+  tuning.channels = 1;
+  CHECK(must_choose(two, all_reduce_of(256 << 20), tuning).predicted_ns > once * 9 / 10);
+  for (Topology* each : {&one, &two}) {
+    for (TopologyHost& host : each->hosts) host.network_bytes_per_s.origin = Origin::kUser;
+  }
+  CHECK(two.link(0, 1).bytes_per_s.value == one.link(0, 1).bytes_per_s.value);
+}
+
+TEST_CASE("a plan that uses several RDMA ports says so, and is right") {
+  Topology topology = test::with_rdma(3, 1, 2);
+  for (const Algorithm* algorithm : algorithms()) {
+    Request request = all_reduce_of(64 << 20);
+    request.collective = algorithm->collective;
+    if (has_root(request.collective)) request.root = 1;
+    if (!algorithm->admit(topology, request).empty()) continue;
+    Tuning tuning;
+    tuning.algorithm = algorithm->name;
+    Choice choice = must_choose(topology, request, tuning);
+    INFO(name_of(request.collective) << " by " << algorithm->name);
+    CHECK(prove(choice.plan, 4).ok());
+    bool says_so = to_text(topology, request, choice, {}).find("2 RDMA ports, each for") != std::string::npos;
+    CHECK(says_so == (request.collective != TUTTI_BARRIER));
+  }
+}
+
+}  // namespace tutti

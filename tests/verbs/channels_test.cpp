@@ -1,0 +1,103 @@
+// Which lane the channels of a plan go over, where a link has several.
+#include <map>
+#include <string>
+
+#include "verbs/faked.h"
+
+namespace tutti::test {
+namespace {
+
+constexpr size_t kWindow = 8 << 20;
+constexpr uint64_t kData = 64 << 10;
+constexpr size_t kPieceBytes = 100'000;
+
+// Puts of a channel from rank 0 to rank 1, one after the other or all at once, and which devices they came from.
+class Channels {
+ public:
+  explicit Channels(const VerbsOptions& options = {}) : job_(verbs_with(options), 2, kWindow) {
+    check_ok(job_.status());
+  }
+
+  std::map<std::string, uint64_t> put(int channel, int pieces, bool at_once = false) {
+    std::map<std::string, uint64_t> before = fake_.counts().written_bytes;
+    for (int i = 0; i < pieces; ++i) {
+      send(channel);
+      if (!at_once) wait_for(turn_);
+    }
+    wait_for(turn_);
+    std::map<std::string, uint64_t> moved;
+    for (const auto& [device, bytes] : fake_.counts().written_bytes) moved[device] = bytes - before[device];
+    return moved;
+  }
+  const Fake& fake() const { return fake_; }
+
+ private:
+  void send(int channel) {
+    auto from = pattern(kPieceBytes, ++turn_);
+    std::copy(from.begin(), from.end(), job_.window(0).at(kData + turn_ % 32 * kPieceBytes));
+    std::span source(job_.window(0).at(kData + turn_ % 32 * kPieceBytes), kPieceBytes);
+    Deadline deadline = Deadline::after_ms(kPatienceMs);
+    while (!deadline.passed()) {
+      auto sent = job_.link(0, 1).put(job_.slice(0, 1, kData + turn_ % 32 * kPieceBytes), source,
+                                      job_.slice(0, 1, turn_ % 64 * 64), Line{{turn_}}, channel);
+      check_ok(sent.status());
+      if (*sent == PutResult::kDone) return;
+      poll();
+    }
+    FAIL("there was no room");
+  }
+  // Whatever the lanes, what was sent first is there first.
+  void wait_for(uint64_t turn) {
+    Deadline deadline = Deadline::after_ms(kPatienceMs);
+    while (counter_of(job_.window(1).line(turn % 64 * 64)) != turn && !deadline.passed()) poll();
+    REQUIRE(counter_of(job_.window(1).line(turn % 64 * 64)) == turn);
+    CHECK(std::ranges::equal(pattern(kPieceBytes, turn),
+                             std::span(job_.window(1).at(kData + turn % 32 * kPieceBytes), kPieceBytes)));
+  }
+  void poll() {
+    uint64_t completed = 0;
+    for (int rank : {0, 1}) check_ok(job_.link(rank, 1 - rank).poll(&completed));
+  }
+
+  Fake fake_;
+  Job job_;
+  uint64_t turn_ = 0;
+};
+
+constexpr uint64_t kHeads = 200 * 30;  // messages themselves may be counted, too
+
+}  // namespace
+
+TEST_CASE("each channel goes over the device of its turn") {
+  Channels channels;
+  for (int channel : {0, 1, 2, 3, 1, 0}) {
+    INFO("channel " << channel);
+    auto moved = channels.put(channel, 6);
+    CHECK(moved[channel % 2 == 0 ? "fake0" : "fake1"] >= 6 * kPieceBytes);
+    CHECK(moved[channel % 2 == 0 ? "fake1" : "fake0"] < kHeads);
+  }
+  check_used_well(channels.fake());
+}
+
+TEST_CASE("a channel whose device is behind goes over the others, too") {
+  Channels channels;
+  channels.fake().verbs->set_faults({.lag = 30});
+  auto moved = channels.put(1, 30, true);
+  CHECK(moved["fake1"] > 10 * kPieceBytes);
+  CHECK(moved["fake0"] > 10 * kPieceBytes);
+  check_used_well(channels.fake());
+}
+
+TEST_CASE("where a device fails its channels go over the one that is left") {
+  Channels channels({.device = "fake0,fake0,fake1,fake1"});  // one of the four lanes lies within the first one
+  for (int channel : {0, 1, 2, 3}) channels.put(channel, 2);
+  channels.fake().verbs->set_faults({.cut_device = "fake1", .lag = 1});
+  for (int channel : {0, 1, 2, 3}) channels.put(channel, 4);
+  for (int channel : {0, 1, 2, 3}) {
+    auto moved = channels.put(channel, 6);
+    CHECK(moved["fake0"] >= 6 * kPieceBytes);
+    CHECK(moved["fake1"] < kHeads);
+  }
+}
+
+}  // namespace tutti::test
