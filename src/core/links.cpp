@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "core/thresholds.h"
+#include "planner/planner.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
@@ -20,6 +21,12 @@
 
 namespace tutti {
 namespace {
+
+// The double binary tree takes an even number of them.
+int even_channels(const Config& config) {
+  int64_t wanted = std::max<int64_t>({config.channels, config.workers, kUsualChannels});
+  return static_cast<int>((wanted + 1) / 2 * 2);
+}
 
 VerbsOptions verbs_options(const Config& config) {
   return {.library = config.ib_library,
@@ -67,7 +74,7 @@ uint64_t resident_bytes(std::span<std::byte> mapped) {
 Links::Links(const TransportContext& context, const Config& config)
     : rank_(context.rank),
       layout_{.nranks = context.nranks,
-              .channels = static_cast<int>((std::max<int64_t>({config.channels, config.workers, kUsualChannels}) + 1) / 2 * 2),
+              .channels = even_channels(config),
               .slots = static_cast<int>(config.slots),
               .slot_bytes = config.staging_slot_bytes()},
       ends_(context.nranks),

@@ -15,6 +15,9 @@ constexpr uint64_t kMessageNs = 10;
 // From when a message is there until its receiver, which waits for it, has gone on.
 constexpr uint64_t kHopNs = 25;
 constexpr uint64_t kLineBytes = 64;
+// Of a message that an RDMA device moves, assumed: to tell the device of it and hear that it has left, and to take one.
+constexpr uint64_t kPostNs = 150;
+constexpr uint64_t kTakeNs = 100;
 // So many slices to a peer are on the way at a time: one that is being sent, and one that is being received.
 constexpr uint64_t kSlicesOnTheWay = 2;
 // Of a GPU's kernels, assumed: from the call until it runs, and a step that sends or receives, without data.
@@ -232,6 +235,17 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     }
     if (payload == Payload::kStored)
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+  } else if (link.kind == LinkKind::kVerbs) {
+    sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));
+    receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, kTakeNs));
+    // What a reduction computes lies where the device reads it. Else it takes ordinary buffers' copies, of which the
+    // receiver has none where it has said where.
+    bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
+    bool is_stored = payload == Payload::kStored || payload == Payload::kDelivered;
+    if (!is_computed) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (is_stored && !shape_.rendezvous) {
+      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+    }
   } else {
     sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes, sender.send_bytes_per_s));
     receiver_ns = saturating_add(receiver_ns, socket_ns(receiver, messages, total_bytes, receiver.receive_bytes_per_s));
@@ -246,7 +260,8 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   if (topology_.ranks[from].host != topology_.ranks[to].host)
     sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
   // A socket's latency has the two ends' calls in it.
-  uint64_t calls_ns = link.mapped ? 0 : saturating_add(sender.call_ns, receiver.call_ns);
+  bool is_socket = !link.mapped && link.kind != LinkKind::kVerbs;
+  uint64_t calls_ns = is_socket ? saturating_add(sender.call_ns, receiver.call_ns) : 0;
   uint64_t slice_ns = saturating_add(sender_ns, receiver_ns) / messages;
   message_ns_ = std::max(message_ns_, slice_ns - std::min(slice_ns, calls_ns));
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);

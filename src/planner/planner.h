@@ -56,7 +56,7 @@ struct Tuning {
 // the caller's to add.
 Tuning tuning_from(const Config& config);
 
-// A rank's arena has streams for so many channels, whatever the user says: the double binary tree takes two.
+// A rank's arena has streams for so many channels, whatever the user says.
 inline constexpr int kUsualChannels = 2;
 
 // Threads of each rank for calls whose size class is kLeastSharedBytes or more, which then have as many channels: 2

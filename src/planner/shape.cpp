@@ -39,11 +39,6 @@ uint64_t cached_slice_bytes(const Topology& topology, const Tuning& tuning) {
   return least;
 }
 
-// What of a rank can work on a call at the same time: its threads, or the devices that move data for it.
-int parallel_ways(const Topology& topology, const Tuning& tuning) {
-  return std::max(workers_of(topology, tuning), std::min(topology.rdma_lanes(), kUsualChannels));
-}
-
 PlanShape shape_without_slices(std::string_view algorithm, const Topology& topology, const Request& request,
                                const Tuning& tuning, int chunks, int least_channels) {
   PlanShape shape;
@@ -52,8 +47,10 @@ PlanShape shape_without_slices(std::string_view algorithm, const Topology& topol
   shape.nranks = topology.nranks();
   shape.root = request.root;
   // Where only some ranks know the counts, what the request says is no size.
-  bool is_shared = request.size_bytes() >= kLeastSharedBytes && !has_counts(request.collective);
-  int usual = std::max(least_channels, is_shared ? parallel_ways(topology, tuning) : 1);
+  bool is_large = request.size_bytes() >= kLeastSharedBytes && !has_counts(request.collective);
+  int workers = is_large ? workers_of(topology, tuning) : 1;
+  int lanes = is_large || has_counts(request.collective) ? std::min(topology.rdma_lanes(), kUsualChannels) : 1;
+  int usual = std::max({least_channels, workers, lanes});
   shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : usual, 1, kMaxPlanChannels);
   shape.chunks = chunks;
   return shape;

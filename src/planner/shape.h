@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-// A channel for each worker in large calls, or for each RDMA port that ranks use side by side (kUsualChannels at most),
-// else one, unless the user says otherwise; slices that are as large as a
+// A channel for each worker in large calls, or for each RDMA port that ranks use side by side (kUsualChannels at most;
+// also where only some ranks know the sizes), else one, unless the user says otherwise; slices that are as large as a
 // core's own cache allows: each costs its messages, and where slices do not overlap, no other rank waits for the first
 // of them.
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,

@@ -36,6 +36,9 @@ TEST_CASE("large calls have a channel for each RDMA port that all ranks use side
   Tuning tuning;
   tuning.algorithm = "ring";  // the double binary tree has two in any case
   CHECK(channels_of(topology, all_reduce_of(4096), tuning) == 1);
+  Request with_counts{.collective = TUTTI_ALL_TO_ALL_V, .count = count_of_unknown_blocks(TUTTI_FLOAT32, 4)};
+  CHECK(channels_of(topology, with_counts) == 2);
+  CHECK(channels_of(test::make_topology(4, 1), with_counts) == 1);
   tuning.channels = 4;
   CHECK(channels_of(topology, all_reduce_of(64 << 20), tuning) == 4);
   tuning.channels = 1;
@@ -51,16 +54,45 @@ TEST_CASE("large calls have a channel for each RDMA port that all ranks use side
 TEST_CASE("two RDMA ports carry twice as much, unless what the network carries was measured") {
   Topology one = test::with_rdma(2, 1, 1), two = test::with_rdma(2, 1, 2);
   CHECK(two.link(0, 1).bytes_per_s.value == 2 * one.link(0, 1).bytes_per_s.value);
-  uint64_t once = must_choose(one, all_reduce_of(256 << 20)).predicted_ns;
-  uint64_t twice = must_choose(two, all_reduce_of(256 << 20)).predicted_ns;
-  CHECK(twice < once * 6 / 10);
   Tuning tuning;
+  tuning.algorithm = "ring";  // the double binary tree has two channels in any case
+  uint64_t once = must_choose(one, all_reduce_of(256 << 20), tuning).predicted_ns;
+  uint64_t twice = must_choose(two, all_reduce_of(256 << 20), tuning).predicted_ns;
+  CHECK(twice < once * 6 / 10);
   tuning.channels = 1;
   CHECK(must_choose(two, all_reduce_of(256 << 20), tuning).predicted_ns > once * 9 / 10);
   for (Topology* each : {&one, &two}) {
     for (TopologyHost& host : each->hosts) host.network_bytes_per_s.origin = Origin::kUser;
   }
   CHECK(two.link(0, 1).bytes_per_s.value == one.link(0, 1).bytes_per_s.value);
+}
+
+TEST_CASE("what RDMA devices move is not priced as what goes through sockets") {
+  Topology topology = test::with_rdma(4);
+  for (uint64_t size_bytes : {4 << 10, 1 << 20, 64 << 20}) {
+    uint64_t before = must_choose(topology, all_reduce_of(size_bytes)).predicted_ns;
+    Topology slow = topology;
+    for (TopologyHost& host : slow.hosts) {
+      host.inventory.costs.tcp_call_ns.value *= 100;
+      host.inventory.costs.tcp_bytes_per_s.value /= 100;
+      host.inventory.costs.tcp_both_bytes_per_s.value /= 100;
+    }
+    CHECK(must_choose(slow, all_reduce_of(size_bytes)).predicted_ns == before);
+    slow.forced_transport = "tcp";
+    CHECK(must_choose(slow, all_reduce_of(size_bytes)).predicted_ns > 2 * before);
+  }
+}
+
+TEST_CASE("a receiver that has said where its output is copies nothing") {
+  Topology topology = test::with_rdma(2);
+  for (TopologyHost& host : topology.hosts) host.network_bytes_per_s.value = 1'000'000'000'000;
+  const Algorithm* algorithm = find_algorithm(TUTTI_ALL_GATHER, "direct");
+  Request request{.collective = TUTTI_ALL_GATHER, .count = 16 << 20};
+  Tuning tuning;
+  PlanShape shape = algorithm->shape(topology, request, tuning);
+  uint64_t copied = algorithm->predict({topology, request, tuning}, shape).ns;
+  shape.rendezvous = true;
+  CHECK(algorithm->predict({topology, request, tuning}, shape).ns < copied * 8 / 10);
 }
 
 TEST_CASE("a plan that uses several RDMA ports says so, and is right") {

@@ -18,9 +18,9 @@ constexpr int kSilenceMs = 25'000;  // as long as a connection without traffic l
 constexpr uint64_t kLoadBytes = 32 * 1024;
 uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / kLoadBytes; }
 
-// A channel keeps to its lane until that is behind another one by as much as two of a plan's largest slices: then the
-// devices are not equally fast, or the plan has fewer channels than there are lanes.
-constexpr uint64_t kMostBehind = 512 * 1024 / kLoadBytes;
+// A channel keeps to its lane until that is behind another one by so much: then the devices are not equally fast, or the
+// plan has fewer channels than there are lanes.
+constexpr uint64_t kMostBehind = 4 * 1024 * 1024 / kLoadBytes;
 
 }  // namespace
 
