@@ -161,8 +161,9 @@ class Link {
   // caller's until a put has it as its source, and the Link's again from when poll() has counted that put. nullptr:
   // there is none now, or it makes no difference here.
   virtual std::byte* stage(size_t /*size_bytes*/, int /*channel*/) { return nullptr; }
-  // The line alone. On mapped memory: words 1..7, release store of word 0, full fence, and the peer's doorbell only if
-  // the peer sleeps; so it also publishes whatever this thread stored into the peer's mapped memory before.
+  // The line alone. On mapped memory: words 1..7, release store of word 0, and the peer's doorbell only if the peer
+  // sleeps (no fence in between where the sleeper makes it: Doorbell); so it also publishes whatever this thread stored
+  // into the peer's mapped memory before, and orders nothing else.
   virtual Result<PutResult> signal(RemoteSlice signal, const Line& line) = 0;
   // The same for what the peer can do without for a while: where every message costs a system call, it may leave with
   // the next put or signal, or with the second poll() from here. has_pending() does not count it.

@@ -212,6 +212,7 @@ Status Communicator::find_windows() {
 // Peers that do not reach it find nothing.
 Status Communicator::find_device_window() {
   windows_->forgo(call_);
+  for (int32_t rank : prepared_->peers) links_->look_at_carrier(rank);
   if (call_.output_device == nullptr) return {};
   DeviceRegions::Use& use = *active_->output_device;
   for (int32_t rank : prepared_->peers) {

@@ -310,12 +310,14 @@ Transport* Links::device_transport() const {
   return nullptr;
 }
 
+void Links::look_at_carrier(int rank) {
+  if (ends_[rank].link->carried_by().empty()) return;
+  reaches_device_memory_[rank].store(false, std::memory_order_release);
+  reaches_all_device_memory_.store(false, std::memory_order_release);
+}
+
 Result<Window> Links::share_device_memory(int rank, const LocalMemory& memory, const std::byte* data,
                                           std::set<int>& told) {
-  if (!ends_[rank].link->carried_by().empty()) {  // each copy would be waited for: from the next call on it is staged
-    reaches_device_memory_[rank].store(false, std::memory_order_release);
-    reaches_all_device_memory_.store(false, std::memory_order_release);
-  }
   if (told.insert(rank).second) TUTTI_TRY(share_if_possible(peers_[rank]->link(), memory));
   return Window{memory.id, static_cast<uint64_t>(data - memory.bytes.data())};
 }

@@ -159,6 +159,7 @@ Result<Window> PointToPoint::place_for(tutti_request& receive) {
   if (peer.mapped() || !traits.places) return Window();
   if (receive.output_device) {
     transfer.is_on_device = true;
+    links_.look_at_carrier(transfer.peer);
     return links_.share_device_memory(transfer.peer, receive.output_device->memory(), receive.arguments.output,
                                       receive.output_device->told());
   }

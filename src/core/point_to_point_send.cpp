@@ -127,6 +127,7 @@ bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
 
 // Where a device reads shared memory itself, it is told which.
 Status PointToPoint::lend_to_link(Peer& peer, tutti_request& send) {
+  if (send.input_device) links_.look_at_carrier(peer.rank());
   if (peer.mapped() || !peer.link().traits().places || send.input_device) return {};
   auto shared = memory_.find(send.arguments.input, send.transfer.size_bytes);
   if (!shared) return {};

@@ -1,6 +1,7 @@
 // The cache of registrations: what is registered, for how long, and what the peer knows of it.
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "verbs/faked.h"
 
@@ -149,6 +150,43 @@ TEST_CASE("where a device fails, what is shared goes over the other one, and not
     CHECK(std::equal(content.begin(), content.end(), each->bytes.begin() + 64));
   }
   CHECK(fake.counts().mistakes == 0);
+}
+
+TEST_CASE("memory that no device took is tried again when another device comes into use") {
+  Fake fake;
+  fake.verbs->set_ports({{.device = "eth0", .speed_code = 128},
+                         {.device = "ib0", .infiniband = true, .lid = 4, .speed_code = 64, .gids = {{0, "fe80::4"}}},
+                         {.device = "eth1", .gids = {{1, "fe80::2"}, {2, "::ffff:10.0.0.2"}}},
+                         {.device = "ib1", .infiniband = true, .lid = 5, .gids = {{0, "fe80::5"}}}});
+  constexpr const char* kDevices[] = {"", "eth1", "ib1"};
+  Factory factory = [&](const TransportContext& context) {
+    return verbs_with({.device = kDevices[context.rank]})(context);
+  };
+  std::deque<Node> nodes;
+  for (int rank = 0; rank < 3; ++rank) {
+    nodes.emplace_back(factory, rank, 3, 77);
+    nodes.back().add_window(kWindow);
+    check_ok(nodes.back().listen());
+  }
+  auto link_to = [&](int peer) {
+    Blob addresses[] = {nodes[0].transport->address(), nodes[peer].transport->address()};
+    check_all_ok(on_threads(2, [&](int which) {
+      return nodes[which == 0 ? 0 : peer].connect(which == 0 ? peer : 0, addresses[1 - which],
+                                                  Deadline::after_ms(kPatienceMs));
+    }));
+  };
+  link_to(1);
+  const LocalMemory* memory = nodes[0].add_window(kWindow).exported;
+  fake.verbs->set_faults({.lockable_bytes = fake.counts().registered_bytes});
+  CHECK_FALSE(nodes[0].transport->use(memory).ok());
+  fake.verbs->set_faults({});
+  link_to(2);
+  check_ok(nodes[0].transport->use(memory));
+  check_ok(nodes[0].link(2).share(*memory));
+  check_ok(await_until([&] { return nodes[2].link(0).find(memory->id) != nullptr; },
+                       {&nodes[0].link(2), &nodes[2].link(0)}));
+  for (Node& node : nodes) node.links.clear();
+  check_used_well(fake);
 }
 
 TEST_CASE("memory that is given up while it is on its way stays registered until it has left") {

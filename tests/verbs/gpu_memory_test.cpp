@@ -7,7 +7,7 @@ namespace tutti::test {
 namespace {
 
 constexpr size_t kWindow = 1 << 20;
-constexpr size_t kSizes[] = {1, 152, 153, 4000, 20'000, 65'536, 300'001};
+constexpr size_t kSizes[] = {0, 1, 152, 153, 4000, 20'000, 65'536, 300'001};
 
 // Ranks 0 and 1, each with memory of a GPU beside its window.
 struct GpuJob {

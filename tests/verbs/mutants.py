@@ -133,6 +133,8 @@ MUTANTS = [
     ("what was confirmed and lost is passed over", "sender.cpp", "if (received < confirmed_) {", "if (false) {"),
     ("what a device refuses is not pending", "link.cpp", "lane->is_in_use() ? !lane->sender().refused().ok() :",
      "lane->is_in_use() ? false :"),
+    ("nothing of a GPU's is copied", "link.cpp", "bool may_be_a_gpus = !from.empty() && ", "bool may_be_a_gpus = "),
+    ("what one device refused all do", "exports.cpp", "    exported.refused = 0;  // not by this one\n", ""),
     ("freed memory of a GPU is still a source", "exports.cpp",
      "if (holder == nullptr || (holder->memory.device != nullptr && holder->holders == 0)) return std::nullopt;",
      "if (holder == nullptr) return std::nullopt;"),

@@ -53,6 +53,7 @@ Status VerbsExports::add_device(size_t rail, const VerbsDevice& device) {
   if (devices_[rail] != nullptr) return {};
   devices_[rail] = &device;
   for (auto& [id, exported] : exported_) {
+    exported.refused = 0;  // not by this one
     if (exported.registrations == nullptr) continue;
     auto made = register_with(device, exported.memory, nullptr);
     if (!made.ok() && id == kArena) {
@@ -94,7 +95,8 @@ Status VerbsExports::use_now(Exported& exported) {
   exported.used = ++uses_;
   if (exported.registrations != nullptr) return {};
   bool is_of_gpu = exported.memory.device != nullptr;
-  if (devices_.empty()) return is_of_gpu ? error(Code::kSystem, "no RDMA device is in use yet") : Status();
+  bool has_device = std::any_of(devices_.begin(), devices_.end(), [](const auto* each) { return each != nullptr; });
+  if (!has_device) return is_of_gpu ? error(Code::kSystem, "no RDMA device is in use yet") : Status();
   bool is_first = exported.memory.id == kArena;
   while (!is_first && !fits(exported) && drop_oldest()) {
   }

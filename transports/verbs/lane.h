@@ -108,6 +108,7 @@ Result<bool> VerbsLane::take_completions(Receive&& receive) {
   std::array<ibv_wc, kTakenAtOnce> completions;
   bool any = false;
   for (int i = 0; i < kTakesPerPoll && !is_deaf_; ++i) {
+    bool was_time = !is_in_use() && drained_at_most_.passed();  // when it was looked, not some time later
     auto taken = queue_->take(completions);
     is_deaf_ = !taken.ok();
     if (is_deaf_) note_broken(taken.status());
@@ -125,7 +126,7 @@ Result<bool> VerbsLane::take_completions(Receive&& receive) {
     }
     any = any || count > 0;
     if (count < completions.size()) {
-      is_swept_ = !is_in_use() && drained_at_most_.passed();
+      is_swept_ = was_time;
       break;
     }
   }

@@ -60,7 +60,8 @@ RemoteRange VerbsLink::place_on(const VerbsLane& lane, const SharedRange& range,
 }
 
 const VerbsExports::Source* VerbsLink::source_of(std::span<const std::byte> from) {
-  if (from.size() < kLeastInPlace && !shared_.exports.has_device_memory()) return nullptr;
+  bool may_be_a_gpus = !from.empty() && shared_.exports.has_device_memory();
+  if (from.size() < kLeastInPlace && !may_be_a_gpus) return nullptr;
   auto holds = [&] {
     return source_ && from.data() >= source_->bytes.data() &&
            from.data() + from.size() <= source_->bytes.data() + source_->bytes.size();

@@ -105,7 +105,7 @@ void VerbsSender::on_completed(uint64_t request) {
   while (completed_ < request) {
     const Posted& gone = posted_ones_[++completed_ % kSends];
     queued_bytes_ -= gone.bytes.size();
-    confirmed_ = std::max(confirmed_, gone.message);
+    if (gone.is_owed) confirmed_ = gone.message;
   }
   for (; left_ < begun_ && leaving_[left_ % kSends].request <= completed_; ++left_) {
     Leaving& gone = leaving_[left_ % kSends];
@@ -228,7 +228,7 @@ void VerbsSender::fill_message(Request& request, MessageHead head, const Line* l
   request.work.sg_list = &request.memory;
   request.work.num_sge = 1;
   request.work.opcode = IBV_WR_SEND;
-  posted_ones_[posted_ % kSends] = {.bytes = {slot, size}, .message = messages_};
+  posted_ones_[posted_ % kSends] = {.bytes = {slot, size}, .message = messages_, .is_owed = head.number != 0};
   queued_bytes_ += size;
   if (++unsignalled_ >= kSignalEvery) ask_for(request);
   if (size <= queue_.inline_bytes()) request.work.send_flags |= IBV_SEND_INLINE;
@@ -277,8 +277,7 @@ Result<std::vector<Owed>> VerbsSender::take_owed(uint64_t received) {
   std::vector<Owed> owed;
   for (uint64_t i = completed_ + 1; i <= posted_; ++i) {
     const Posted& each = posted_ones_[i % kSends];
-    if (each.message <= received) continue;
-    if (Owed message = owed_of(each); message.head.number != 0) owed.push_back(message);
+    if (each.is_owed && each.message > received) owed.push_back(owed_of(each));
   }
   if (put_.active) owed.push_back({.head = put_.head, .line = put_.line, .payload = put_.from, .put = put_.number});
   put_.active = false;

@@ -115,6 +115,7 @@ class VerbsSender {
   struct Posted {
     std::span<const std::byte> bytes;
     uint64_t message = 0;                               // its number among the lane's messages; 0: a write
+    bool is_owed = false;                               // the link's peer needs it, over whatever lane
     std::span<const std::byte> payload;                 // that was written before it
     uint64_t put = 0;
   };
@@ -152,7 +153,7 @@ class VerbsSender {
   Put put_;
   uint64_t posted_ = 0;          // requests, numbered from 1
   uint64_t completed_ = 0;
-  uint64_t confirmed_ = 0;                   // messages: the last one that has completed
+  uint64_t confirmed_ = 0;                   // of what is owed: the last message that has completed
   std::array<Posted, kSends> posted_ones_;   // those that have not completed, by number
   std::array<Request, kSends> requests_;     // by number, too: what is kept for a doorbell is here
   bool in_batch_ = false;
