@@ -104,7 +104,7 @@ class Rank {
       auto content = content_of(rank_, turn, seed_);
       size_ = content.size();
       from_ = nullptr;
-      if (turn % 3 == 0) from_ = link_.stage(size_);
+      if (turn % 3 == 0) from_ = link_.stage(size_, kNoChannel);
       std::byte* registered = job_.window(rank_).at(kSources + turn % 4 * (kMostBytes + 64));
       if (from_ == nullptr) from_ = turn % 2 == 0 ? registered : ordinary_.data() + turn % 4 * (kMostBytes + 64);
       if (turn % 5 < 2) {
