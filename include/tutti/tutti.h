@@ -556,15 +556,17 @@ typedef struct tutti_profiled_call {
   uint64_t sequence;     /* which collective of the communicator, from 1, as in sentences; 0: a send or receive */
   uint64_t send_bytes;   /* what this rank's buffers of the call span; 0: not used on this rank */
   uint64_t recv_bytes;
-  const char* algorithm; /* "ring"; "copy" on one rank, "" for sends and receives */
+  const char* algorithm; /* "ring"; "copy" on one rank, "fused" on one GPU, "" for sends and receives */
 } tutti_profiled_call_t;
 
-/* Set `struct_size = sizeof(tutti_profiler_t)`. Whoever makes progress calls the functions: a thread in a tutti call or
- * one of the library's, of one communicator one at a time. They must be short, must not throw, and not call tutti. */
+/* Set `struct_size = sizeof(tutti_profiler_t)`. Whoever makes progress calls the functions: a thread in a tutti call,
+ * one of the library's, or one of CUDA's in which a stream has come to a call; of one communicator one at a time. They
+ * must be short, must not throw, and call neither tutti nor CUDA. */
 typedef struct tutti_profiler {
   size_t struct_size;
-  /* The call begins to run: calls before it are done, and its buffers and plan are known. What it returns is handed to
-   * `end` of the same call. */
+  /* The call begins to run: calls before it are done, and its buffers and plan are known. One that GPUs are to do by
+   * themselves (docs/gpu.md): it is made, and its stream comes to it later; from a graph, or once the rank has captured
+   * a call: its stream has come to it. What this returns is handed to `end` of the same call. */
   void* (*begin)(void* context, const tutti_profiled_call_t* call);
   /* It is done, or has failed with `status`: once for each `begin`. */
   void (*end)(void* context, void* begun, tutti_status_t status);
@@ -573,9 +575,10 @@ typedef struct tutti_profiler {
 
 /* Tells the profiler of each call of `comm` from now on, and of communicators that are split from it; NULL: nobody any
  * more. The struct is copied. Small calls of a group that are made as one are told as one. A call on a stream that goes
- * through the host is told when the stream has come to it; what a GPU does by itself, among ranks that share it, is for
- * the GPU's profilers to see. Without a profiler calls take no longer; with one, small calls do without the shortcuts
- * for those that are made again. Does not block. Errors: TUTTI_INVALID_ARGUMENT when a function is missing,
+ * through the host is told when the stream has come to it. That GPUs have done one by themselves is told within a part
+ * of the time that it took, of a millisecond at most, or by the rank's next call; and before this function, or
+ * tutti_comm_finalize(), returns. Without a profiler calls take no longer; with one, small calls do without the
+ * shortcuts for those that are made again. Does not block. Errors: TUTTI_INVALID_ARGUMENT when a function is missing,
  * TUTTI_INVALID_USAGE while calls are under way. */
 TUTTI_API tutti_status_t tutti_comm_set_profiler(tutti_comm_t* comm, const tutti_profiler_t* profiler);
 

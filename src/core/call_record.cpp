@@ -117,13 +117,17 @@ CallRecord PublishedRecord::read() const {
 }
 
 void PublishedRecords::publish(const NumberedRecord& record) {
-  records_[record.number() % kKept].publish(record);
-  last_.store(record.number(), std::memory_order_release);
+  uint64_t published = published_.load(std::memory_order_relaxed) + 1;
+  records_[published % kKept].publish(record);
+  published_.store(published, std::memory_order_release);
 }
 
 std::optional<CallRecord> PublishedRecords::of_number(uint64_t number) const {
-  CallRecord record = records_[number % kKept].read();
-  return number != 0 && record.number == number ? std::optional(record) : std::nullopt;
+  for (const PublishedRecord& each : records_) {
+    CallRecord record = each.read();
+    if (record.number != 0 && record.number == number) return record;
+  }
+  return std::nullopt;
 }
 
 std::optional<CallRecord> PublishedRecords::of_signature(uint64_t signature) const {

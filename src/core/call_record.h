@@ -20,7 +20,7 @@ struct CallRecord {
   ReduceOp op = TUTTI_SUM;
   int32_t root = -1;
   uint64_t count = 0;
-  uint64_t plan_digest = 0;
+  uint64_t plan_digest = 0;  // 0: unknown, as the rank's GPU is to do the call
   uint64_t counts_digest = 0;  // of the calls that this one stands for; 0: it is one
   uint32_t members = 0;        // how many they are
   int32_t tag = 0;         // of a send or a receive, whose other rank is the root and whose number is 0
@@ -32,7 +32,9 @@ struct CallRecord {
   std::string text() const;
   // Whether the two are different calls in the same place of the order.
   bool contradicts(const CallRecord& other) const {
-    return number != 0 && number == other.number && signature() != other.signature();
+    if (number == 0 || number != other.number) return false;
+    bool are_planned = plan_digest != 0 && other.plan_digest != 0;
+    return are_planned ? signature() != other.signature() : !same_call(other);
   }
 
   // Whether only the plans differ: the callers did the same, and their libraries chose differently.
@@ -88,14 +90,15 @@ class PublishedRecords {
  public:
   void publish(const CallRecord& record) { publish(NumberedRecord(record)); }
   void publish(const NumberedRecord& record);
-  CallRecord read() const { return of_number(last_.load(std::memory_order_acquire)).value_or(CallRecord()); }
+  // The last of them.
+  CallRecord read() const { return records_[published_.load(std::memory_order_acquire) % kKept].read(); }
   // Empty when it is no longer, or not yet, there.
   std::optional<CallRecord> of_number(uint64_t number) const;
   std::optional<CallRecord> of_signature(uint64_t signature) const;
 
  private:
   static constexpr size_t kKept = 64;
-  std::atomic<uint64_t> last_{0};
+  std::atomic<uint64_t> published_{0};  // so many were; numbers may have gaps
   std::array<PublishedRecord, kKept> records_;
 };
 

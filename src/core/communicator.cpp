@@ -74,7 +74,7 @@ Status Communicator::admit_again(Blocking& call, const CallArguments& arguments)
   request.arguments = arguments;
   TUTTI_TRY(admit(request));
   // What has arrays or an operation of the program is looked at every time, and a profiler is to see every call.
-  bool may_be_known = !has_counts(arguments.collective) && !has_profiler_;
+  bool may_be_known = !has_counts(arguments.collective) && !has_profiler();
   call.may_be_repeated = may_be_known && request.arguments == arguments;
   return {};
 }
@@ -88,7 +88,7 @@ Status Communicator::start(tutti_request& request) {
   return {};
 }
 
-Status Communicator::announce(const tutti_request& request) {
+Status Communicator::announce(tutti_request& request) {
   if (gpu_calls_ == nullptr || is_point_to_point(request.arguments.collective)) return {};
   Status said = gpu_calls_->announce(request);
   if (!said.ok()) break_down(said);
@@ -366,7 +366,7 @@ void Communicator::complete(tutti_request& request, Status result) {
   // The caller may free them.
   request.input_device.reset();
   request.output_device.reset();
-  if (request.profiled) [[unlikely]] tell_end(request);
+  if (request.profiled) [[unlikely]] tell_end(*std::exchange(request.profiled, std::nullopt), request.result.code());
   bool is_queued = request.queued;
   if (request.arguments.completed != nullptr) request.arguments.completed(request.arguments.context);
   if (is_queued) pending_.fetch_sub(1, std::memory_order_acq_rel);

@@ -55,6 +55,11 @@ class Communicator {
   uint64_t id() const { return id_; }
   // Null: none. No thread of the caller is in a call. Errors: calls are under way.
   Status set_profiler(const tutti_profiler_t* profiler);
+  bool has_profiler() const { return has_profiler_.load(std::memory_order_relaxed); }
+  // Any thread. Nothing where there is no profiler; else what it is given back at the end. `sequence`: 0 where the call
+  // has none.
+  std::optional<void*> tell_begin(const tutti_request& request, uint64_t sequence, const char* algorithm);
+  void tell_end(void* begun, Code code);
 
   // Blocks until the call is complete.
   Status run(const CallArguments& arguments);
@@ -123,8 +128,9 @@ class Communicator {
   void leave();
   // What only this rank suffers, and the others would wait for it.
   void break_down(const Status& why) { fail(why, true); }
-  // The first error, or ok.
+  // The first error, or ok; failure(): that this rank knows why.
   Status status() const;
+  Status failure() const { return failure_.happened() ? failure_.status() : Status(); }
 
   // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the
   // turn, with that thread's next step or when it gives the turn up. Any thread.
@@ -180,7 +186,7 @@ class Communicator {
   Result<std::vector<T>> gather_from_all(const T& mine);
   Status check_usable() const;
   // Tells the ranks whose GPUs do calls with this one's, if there are any.
-  Status announce(const tutti_request& request);
+  Status announce(tutti_request& request);
   // On streams, which have not reached them.
   int unreached() const {
     StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);
@@ -201,7 +207,7 @@ class Communicator {
   // With the turn, and without calls: whether it is the last one again, and nothing else is to be looked at; runs it.
   bool is_again(const CallArguments& arguments);
   Status run_again();
-  void announce_call();
+  void announce_call(uint64_t number);
   Status run_after_others(const CallArguments& arguments);
   Status run_beside_driver(const CallArguments& arguments);
   void enqueue(tutti_request& request);
@@ -239,9 +245,7 @@ class Communicator {
   void open_landing();
   void take_back_forgotten();
   void complete(tutti_request& request, Status result);
-  // Where there is a profiler (communicator_profile.cpp).
-  void tell_begin(tutti_request& request, uint64_t sequence, const char* algorithm);
-  void tell_end(tutti_request& request);
+  void tell_profiler(tutti_request& request, uint64_t sequence, const char* algorithm);
   void complete_active(Status result);
   void hand_over_result();
   void give_up();
@@ -283,6 +287,9 @@ class Communicator {
     uint64_t number = 0;
   };
   std::optional<CallRecord> ask(int peer, const Question& question);
+  // This rank's calls, those that its GPU does among them.
+  CallRecord last_record() const;
+  std::optional<CallRecord> record_of_number(uint64_t number) const;
   CallRecord answer_to(const Question& question) const;
   Status contradiction(int peer, const CallRecord& theirs, const CallRecord& mine) const;
   Status lateness(const std::string& what, int64_t timeout_ms, int peer);
@@ -327,9 +334,10 @@ class Communicator {
   std::atomic<const std::byte*> host_input_{nullptr};
   std::atomic<const std::byte*> host_output_{nullptr};
   std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
-  TurnLock turn_;                        // guards what follows
-  bool has_profiler_ = false;
+  std::atomic<bool> has_profiler_{false};
+  std::mutex profiler_mutex_;            // guards profiler_, and is held while it is told
   tutti_profiler_t profiler_{};
+  TurnLock turn_;                        // guards what follows
   tutti_request* active_ = nullptr;
   Prepared* prepared_ = nullptr;         // for the active call
   bool connecting_ = false;              // the active call waits for links

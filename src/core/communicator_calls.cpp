@@ -39,7 +39,7 @@ Status Communicator::begin(tutti_request& request) {
   slow_since_.reset();
   connecting_ = false;
   if (nranks_ == 1) {
-    if (has_profiler_) tell_begin(request, ++calls_, "copy");
+    if (has_profiler()) tell_profiler(request, ++calls_, "copy");
     copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
@@ -56,8 +56,8 @@ Status Communicator::begin(tutti_request& request) {
                               .counts_digest = request.counts_digest,
                               .members = request.members});
   }
-  announce_call();
-  if (has_profiler_) [[unlikely]] tell_begin(request, record_.number(), prepared_->algorithm.c_str());
+  announce_call(request.number != 0 ? request.number : calls_ + 1);
+  if (has_profiler()) [[unlikely]] tell_profiler(request, record_.number(), prepared_->algorithm.c_str());
   if (is_bound) {
     windows_->copy_edges_in();
     run_.start_again();
@@ -70,8 +70,9 @@ Status Communicator::begin(tutti_request& request) {
 }
 
 // To ranks that ask, and in messages.
-void Communicator::announce_call() {
-  record_.set_number(++calls_);
+void Communicator::announce_call(uint64_t number) {
+  calls_ = number;
+  record_.set_number(number);
   records_.publish(record_);
   call_.signature = record_.signature();
 }
@@ -89,7 +90,7 @@ Status Communicator::run_again() {
   active_ = &request;
   slow_since_.reset();
   ++idle_steps_;
-  announce_call();
+  announce_call(calls_ + 1);
   windows_->copy_edges_in();
   run_.start_again();
   follow_trials();

@@ -33,7 +33,7 @@ void Communicator::make_direct() {
 }
 
 void Communicator::post_direct(tutti_request& request) {
-  if (has_profiler_) [[unlikely]] tell_begin(request, 0, "");
+  if (has_profiler()) [[unlikely]] tell_profiler(request, 0, "");
   Status posted = guarded([&]() -> Status {
     direct_->post(request);
     return {};
@@ -46,7 +46,7 @@ void Communicator::post_direct(tutti_request& request) {
 Status Communicator::run_direct(const CallArguments& arguments) {
   Blocking& call = arguments.collective == TUTTI_SEND ? send_ : receive_;
   TUTTI_TRY(admit_again(call, arguments));
-  bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed) && !has_profiler_;
+  bool is_first = !has_calls() && !is_asked_for_link_.load(std::memory_order_relaxed) && !has_profiler();
   using Now = PointToPoint::Now;
   Now came = is_first ? direct_->run_now(call.request, wait_policy_.spin_ns > 0) : Now::kNothing;
   if (came == Now::kDone) return {};

@@ -51,7 +51,7 @@ void Communicator::fail_on_link(Status status) {
   int peer = status.place().peer;
   if (status.code() == Code::kInvalidUsage && peer >= 0) {
     auto theirs = ask(peer, {run_.foreign_signature(), records_.read().number});
-    auto mine = theirs ? records_.of_number(theirs->number) : std::nullopt;
+    auto mine = theirs ? record_of_number(theirs->number) : std::nullopt;
     if (mine && theirs->contradicts(*mine)) status = contradiction(peer, *theirs, *mine);
   } else {
     await_verdict(peer);
@@ -157,8 +157,21 @@ void Communicator::on_left(int rank) {
 CallRecord Communicator::answer_to(const Question& question) const {
   auto named = records_.of_signature(question.signature);
   CallRecord slow_direct = slow_direct_.read();
-  if (!named) return is_point_to_point(slow_direct.collective) ? slow_direct : records_.read();
-  return records_.of_number(std::min(named->number, question.number)).value_or(*named);
+  if (!named) return is_point_to_point(slow_direct.collective) ? slow_direct : last_record();
+  return record_of_number(std::min(named->number, question.number)).value_or(*named);
+}
+
+// What went through the host after all has its plan's digest there.
+std::optional<CallRecord> Communicator::record_of_number(uint64_t number) const {
+  auto record = records_.of_number(number);
+  return record || gpu_calls_ == nullptr ? record : gpu_calls_->told().of_number(number);
+}
+
+CallRecord Communicator::last_record() const {
+  CallRecord last = records_.read();
+  if (gpu_calls_ == nullptr) return last;
+  CallRecord of_gpu = gpu_calls_->told().last();
+  return of_gpu.number > last.number ? of_gpu : last;
 }
 
 void Communicator::on_message(int from, uint32_t type, std::span<const std::byte> payload) {
@@ -190,8 +203,8 @@ void Communicator::on_answer(int from, const CallRecord& theirs) {
     answers_[from] = theirs;
   }
   answered_.notify_all();
-  CallRecord mine = records_.read();
-  if (theirs.contradicts(mine)) fail(contradiction(from, theirs, mine), true);
+  auto mine = record_of_number(theirs.number);
+  if (mine && theirs.contradicts(*mine)) fail(contradiction(from, theirs, *mine), true);
 }
 
 }  // namespace tutti

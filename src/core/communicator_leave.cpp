@@ -27,6 +27,7 @@ Status Communicator::finalize() {
       if (advance() == Advance::kBlocked && waiter.idle()) sleep();
     }
     close_streams();
+    if (gpu_calls_) gpu_calls_->tell_ended();
     // This rank's calls have deadlines of their own.
     deadline = Deadline::after_ms(config_.timeout_ms);
     if (!part_from_peers(*deadline)) deadline.reset();  // who was late has been said

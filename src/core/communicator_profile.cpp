@@ -1,4 +1,4 @@
-// What a profiler of the program's is told. All of it with the turn.
+// What a profiler of the program's is told.
 #include <utility>
 
 #include "core/communicator.h"
@@ -10,16 +10,20 @@ Status Communicator::set_profiler(const tutti_profiler_t* profiler) {
     return error(Code::kInvalidUsage, "tutti_comm_set_profiler: calls are under way; wait for them first");
   };
   if (has_calls()) return refuse();
+  if (gpu_calls_) gpu_calls_->tell_ended();
   Turn turn = take_turn();
-  if (has_calls() || active_ != nullptr) return refuse();
-  has_profiler_ = profiler != nullptr;
-  profiler_ = has_profiler_ ? *profiler : tutti_profiler_t{};
+  if (has_calls() || active_ != nullptr || (gpu_calls_ && gpu_calls_->told().has_more())) return refuse();
+  {
+    std::lock_guard lock(profiler_mutex_);
+    profiler_ = profiler != nullptr ? *profiler : tutti_profiler_t{};
+    has_profiler_.store(profiler != nullptr, std::memory_order_relaxed);
+  }
   // Calls that are made again would be known, and told to nobody.
   for (Blocking* call : {&collective_, &send_, &receive_}) call->may_be_repeated = false;
   return {};
 }
 
-void Communicator::tell_begin(tutti_request& request, uint64_t sequence, const char* algorithm) {
+std::optional<void*> Communicator::tell_begin(const tutti_request& request, uint64_t sequence, const char* algorithm) {
   const CallArguments& arguments = request.arguments;
   tutti_profiled_call_t call{.struct_size = sizeof call,
                              .comm_id = id_,
@@ -35,12 +39,18 @@ void Communicator::tell_begin(tutti_request& request, uint64_t sequence, const c
                              .send_bytes = request.geometry.input_bytes,
                              .recv_bytes = request.geometry.output_bytes,
                              .algorithm = algorithm};
-  request.profiled = profiler_.begin(profiler_.context, &call);
+  std::lock_guard lock(profiler_mutex_);
+  if (!has_profiler()) return {};
+  return profiler_.begin(profiler_.context, &call);
 }
 
-void Communicator::tell_end(tutti_request& request) {
-  void* begun = *std::exchange(request.profiled, std::nullopt);
-  profiler_.end(profiler_.context, begun, static_cast<tutti_status_t>(request.result.code()));
+void Communicator::tell_end(void* begun, Code code) {
+  std::lock_guard lock(profiler_mutex_);
+  profiler_.end(profiler_.context, begun, static_cast<tutti_status_t>(code));
+}
+
+void Communicator::tell_profiler(tutti_request& request, uint64_t sequence, const char* algorithm) {
+  if (!request.is_told) request.profiled = tell_begin(request, sequence, algorithm);
 }
 
 }  // namespace tutti

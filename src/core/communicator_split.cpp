@@ -89,7 +89,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key, co
     info.id = bootstrap::encode(*known);
   }
   auto made = TUTTI_TRY(create(context_, info, options, Deadline::after_ms(options.bootstrap_timeout_ms)));
-  if (has_profiler_) TUTTI_TRY(made->set_profiler(&profiler_));
+  if (has_profiler()) TUTTI_TRY(made->set_profiler(&profiler_));
   return made;
 }
 

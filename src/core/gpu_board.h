@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 
@@ -20,10 +21,15 @@ namespace tutti {
 inline void wake(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
-// Until the word is not `known`, or for that long; -1: without an end.
+// Until the word is not `known`, or for that long; less than 0: without an end.
+inline void sleep_on(std::atomic<uint32_t>& word, uint32_t known, std::chrono::nanoseconds longest) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  int64_t ns = longest.count();
+  timespec limit{.tv_sec = ns / kNsPerSecond, .tv_nsec = ns % kNsPerSecond};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, known, ns < 0 ? nullptr : &limit, nullptr, 0);
+}
 inline void sleep_on(std::atomic<uint32_t>& word, uint32_t known, int64_t ms) {
-  timespec limit{.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, known, ms < 0 ? nullptr : &limit, nullptr, 0);
+  sleep_on(word, known, std::chrono::milliseconds(ms));
 }
 
 // And devices.

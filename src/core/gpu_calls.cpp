@@ -143,11 +143,13 @@ Result<std::unique_ptr<GpuCalls>> GpuCalls::meet(Communicator& communicator, Con
 
 void GpuCalls::stop() noexcept {
   if (!thread_.joinable()) return;
+  tell_ended();
   if (!are_done()) cancel();  // nobody else opens this rank's gates
   ends_.store(true, std::memory_order_release);
   ring(communicator_.rank());
   thread_.join();
   if (gates_->is_cancelled()) gates_->await_open();
+  tell_rest();
   keeper_.leave(gates_);
 }
 
@@ -224,12 +226,12 @@ Status GpuCalls::or_break_down(Status status) {
   return status;
 }
 
-Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order,
-                                    Stage stage) {
+Result<GpuCalls::Put> GpuCalls::put(const tutti_request& request, const Offer& offer,
+                                    const DeviceModule::Stream& stream, StreamOrder& order, Stage stage) {
   std::lock_guard lock(mutex_);
-  TUTTI_TRY(await_place(called_ + 1));
-  if (is_by_events_) return put_by_events(offer, stream, order);
-  uint32_t number = begin_call();
+  TUTTI_TRY(await_place(next_number()));
+  if (is_by_events_) return put_by_events(request, offer, stream, order);
+  uint32_t number = begin_offered(request);
   bool is_last = say(number, offer);
   bool stays = is_last && all_offer(number);
   if (is_last && (!stays || !programs_)) {
@@ -241,14 +243,14 @@ Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stre
     }
     know({.number = number});
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
-    return Put{.is_done = placed.has_value()};
+    return Put{.is_done = placed.has_value(), .staged = {.number = called_, .ends_with = {&own().gate, number}}};
   }
   gates_->will_wait(number);
   TUTTI_TRY(or_break_down(module_.put_gate(stream, order,
                                            {.reached = {&own().reached, number},
                                             .waits = {&own().gate, number},
                                             .passed = {&own().passed, number}})));
-  know({.number = number, .stage = std::move(stage)});
+  know({.number = number, .whole_number = called_, .stage = std::move(stage)});
   gates_->has_put(number);
   if (is_last) decide(number, GpuBoard::Verdict::kLaunched);
   keeper_.rouse();
@@ -258,9 +260,9 @@ Result<GpuCalls::Put> GpuCalls::put(const Offer& offer, const DeviceModule::Stre
 }
 
 // No rank makes its next call before all have this one on their streams, so each needs one event of a kind.
-Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceModule::Stream& stream,
-                                              StreamOrder& order) {
-  uint32_t number = begin_call();
+Result<GpuCalls::Put> GpuCalls::put_by_events(const tutti_request& request, const Offer& offer,
+                                              const DeviceModule::Stream& stream, StreamOrder& order) {
+  uint32_t number = begin_offered(request);
   WordValue gate{&own().gate, number};
   TUTTI_TRY(or_break_down(own_gpu_->come(stream, order, {&own().reached, number})));
   gates_->has_put(number);
@@ -270,7 +272,7 @@ Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceMo
     if (placed) TUTTI_TRY(or_break_down(launch_behind(number, *placed, stream, order)));
     know({.number = number});
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
-    return Put{.is_done = placed.has_value(), .ends_with = gate};
+    return Put{.is_done = placed.has_value(), .staged = {.number = called_, .ends_with = gate}};
   }
   know({.number = number});
   TUTTI_TRY(or_break_down(await_verdict(number)));
@@ -279,7 +281,7 @@ Result<GpuCalls::Put> GpuCalls::put_by_events(const Offer& offer, const DeviceMo
   if (is_launched) {
     TUTTI_TRY(or_break_down(own_gpu_->go_on_behind(stream, order, board().of(decider).events.done, gate)));
   }
-  return Put{.is_done = is_launched, .ends_with = gate};
+  return Put{.is_done = is_launched, .staged = {.number = called_, .ends_with = gate}};
 }
 
 Status GpuCalls::await_verdict(uint32_t number) const {
@@ -299,11 +301,11 @@ Status GpuCalls::await_verdict(uint32_t number) const {
   return {};
 }
 
-Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
+Status GpuCalls::put_reached(const tutti_request& request, const Offer& offer, uint32_t* gate, Stage stage) {
   std::lock_guard lock(mutex_);
   TUTTI_TRY(communicator_.status());
-  TUTTI_TRY(await_place(called_ + 1));
-  uint32_t number = begin_call();
+  TUTTI_TRY(await_place(next_number()));
+  uint32_t number = begin_offered(request);
   Offer late = offer;
   late.is_late = 1;
   bool is_last = say(number, late);
@@ -311,7 +313,11 @@ Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
   store_word(own().reached, number);
   gates_->add_late(gate);
   std::vector<Offer> offers = stays && !programs_ ? offers_of(number) : std::vector<Offer>();
-  know({.number = number, .stage = std::move(stage), .gate = gate, .offers = std::move(offers)});
+  know({.number = number,
+        .whole_number = called_,
+        .stage = std::move(stage),
+        .gate = gate,
+        .offers = std::move(offers)});
   gates_->has_put(number);
   if (is_last) decide(number, stays ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
   keeper_.rouse();
@@ -319,10 +325,11 @@ Status GpuCalls::put_reached(const Offer& offer, uint32_t* gate, Stage stage) {
   return {};
 }
 
-Status GpuCalls::announce(const tutti_request& request) {
+Status GpuCalls::announce(tutti_request& request) {
   std::lock_guard lock(mutex_);
-  TUTTI_TRY(await_place(called_ + 1));
+  TUTTI_TRY(await_place(next_number()));
   uint32_t number = begin_call();
+  request.number = called_;
   bool is_last = say(number, {.shape = shape_of(request)});
   know({.number = number});
   if (is_last) decide(number, GpuBoard::Verdict::kStaged);
@@ -371,8 +378,10 @@ bool GpuCalls::has_settled(uint32_t number) const {
 }
 
 uint32_t GpuCalls::begin_call() {
-  gates_->keep_words_near(++called_);
-  return called_;
+  uint32_t number = next_number();
+  ++called_;
+  gates_->keep_words_near(number);
+  return number;
 }
 
 bool GpuCalls::say(uint32_t number, const Offer& offer) {

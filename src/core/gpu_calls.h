@@ -24,6 +24,7 @@
 #include "bootstrap/control.h"
 #include "core/gate_keeper.h"
 #include "core/gpu_programs.h"
+#include "core/gpu_told.h"
 #include "topology/topology.h"
 
 namespace tutti {
@@ -48,22 +49,29 @@ class GpuCalls {
   // has no room for it.
   Result<std::optional<Offer>> offer(const tutti_request& request, const DeviceModule::Stream& stream);
 
-  // Puts a call through the host on a stream of this class's: it begins and ends with the words.
-  using Stage =
-      std::function<Status(const DeviceModule::Stream& stream, const WordValue& begins_at, const WordValue& ends_with)>;
+  // A call that goes through the host after all.
+  struct Staged {
+    uint64_t number = 0;  // of the communicator's collectives
+    WordValue begins_at;
+    WordValue ends_with;
+  };
+  // Puts it on a stream of this class's: it begins and ends with the words.
+  using Stage = std::function<Status(const DeviceModule::Stream& stream, const Staged& staged)>;
   struct Put {
-    bool is_done = false;  // false: the caller has the call go through the host, where
-    WordValue ends_with;   // is stored behind it
+    bool is_done = false;  // false: the caller has the call go through the host, and
+    Staged staged;         // as this
   };
   // Puts the call on the caller's stream. `stage` is called later, on another thread, if it turns out that the call
   // goes through the host. Blocks only while another rank is many calls behind, or until all ranks have called where
-  // they are all threads of this process, and on one GPU.
-  Result<Put> put(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order, Stage stage);
+  // they are all threads of this process, and on one GPU. `request` is used until it returns.
+  Result<Put> put(const tutti_request& request, const Offer& offer, const DeviceModule::Stream& stream,
+                  StreamOrder& order, Stage stage);
   // The same of a call that a stream has reached already, and behind which it goes on when `gate` becomes 1. Only where
-  // it takes late ones. Never uses the driver.
-  Status put_reached(const Offer& offer, uint32_t* gate, Stage stage);
-  // Tells the others of a call that goes through the host on this rank. Never uses the driver. Blocks like put().
-  Status announce(const tutti_request& request);
+  // it takes late ones. Never uses the driver, and `request` only while the stream is held.
+  Status put_reached(const tutti_request& request, const Offer& offer, uint32_t* gate, Stage stage);
+  // Tells the others of a call that goes through the host on this rank, and numbers it. Never uses the driver. Blocks
+  // like put().
+  Status announce(tutti_request& request);
 
   // Says in the log, once for each reason, why a call of this rank's goes through the host.
   void tell_why_not(const std::string& why);
@@ -82,6 +90,11 @@ class GpuCalls {
   // The last call that is.
   uint32_t done() const { return gates_->done(); }
 
+  // What ranks that ask, and a profiler, are told of this rank's calls (gpu_calls_told.cpp).
+  const GpuTold& told() const { return told_of_; }
+  // Tells a profiler of the calls that have ended. Any thread.
+  void tell_ended();
+
   // The communicator has failed: the gates of this rank open, and launches stop.
   void cancel() noexcept;
   // Not ok: a rank has done so, or a kernel has waited in vain. Results of calls from there on are undefined.
@@ -95,6 +108,7 @@ class GpuCalls {
  private:
   struct Pending {
     uint32_t number = 0;
+    uint64_t whole_number = 0;  // of which that one is the end
     Stage stage;
     uint32_t* gate = nullptr;  // besides the rank's own
     // Of all ranks, where this one's launch is to do their parts.
@@ -103,7 +117,12 @@ class GpuCalls {
 
   GpuCalls(Communicator& communicator, DeviceModule& module, const DeviceModule::Gpu& gpu, GateKeeper& keeper,
            int64_t timeout_ms)
-      : communicator_(communicator), module_(module), gpu_(gpu), keeper_(keeper), timeout_ms_(timeout_ms) {}
+      : communicator_(communicator),
+        module_(module),
+        gpu_(gpu),
+        keeper_(keeper),
+        timeout_ms_(timeout_ms),
+        told_of_(communicator) {}
   Status open_board(ControlPlane& control, Basis basis, Deadline deadline);
   Status open_arenas(ControlPlane& control, Deadline deadline);
   Status prepare(Basis basis);
@@ -111,7 +130,9 @@ class GpuCalls {
   // With mutex_:
   Status await_place(uint32_t number);
   bool has_settled(uint32_t number) const;
+  uint32_t next_number() const { return static_cast<uint32_t>(called_ + 1); }
   uint32_t begin_call();
+  uint32_t begin_offered(const tutti_request& request);
   // True: all others have made this call.
   bool say(uint32_t number, const Offer& offer);
   std::vector<Offer> offers_of(uint32_t number) const;
@@ -123,7 +144,8 @@ class GpuCalls {
   Status launch(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                 StreamOrder& order);
   // Where all ranks are threads of this process:
-  Result<Put> put_by_events(const Offer& offer, const DeviceModule::Stream& stream, StreamOrder& order);
+  Result<Put> put_by_events(const tutti_request& request, const Offer& offer, const DeviceModule::Stream& stream,
+                            StreamOrder& order);
   Status launch_behind(uint32_t number, std::span<const PlacedBuffers> placed, const DeviceModule::Stream& stream,
                        StreamOrder& order);
   Status await_verdict(uint32_t number) const;
@@ -131,6 +153,9 @@ class GpuCalls {
   Status or_break_down(Status status);
 
   void run();
+  GpuTold::Progress progress() const;
+  void tell_rest();
+  const char* algorithm_of(const tutti_request& request);
   void settle();
   void drop_launched();
   void drop_launched(uint32_t decided);
@@ -160,7 +185,7 @@ class GpuCalls {
   std::atomic<bool> ends_{false};
 
   std::mutex mutex_;                     // guards what follows, and is held while calls are put on streams
-  uint32_t called_ = 0;
+  uint64_t called_ = 0;                  // words have the last 32 bits of it
 
   std::mutex opening_mutex_;             // is held while memory of other ranks is opened
 
@@ -171,6 +196,8 @@ class GpuCalls {
   std::mutex pending_mutex_;             // guards what follows
   std::deque<Pending> pending_;          // by number
   uint32_t last_known_ = 0;              // calls that are pending, or that this rank has no more to do for
+
+  GpuTold told_of_;
 
   std::thread thread_;
 };

@@ -32,8 +32,9 @@ void GpuCalls::run() {
   for (;;) {
     uint32_t heard = own().bell.load(std::memory_order_acquire);
     carry_out_decided();
+    tell_ended();
     if (ends_.load(std::memory_order_acquire)) return;
-    sleep_on(own().bell, heard, -1);
+    sleep_on(own().bell, heard, told_of_.look_within());
   }
 }
 
@@ -104,7 +105,9 @@ Status GpuCalls::carry_out(const Pending& pending) {
 Status GpuCalls::stage_part(const Pending& pending, const WordValue& cleared) {
   uint32_t number = pending.number;
   gates_->will_stage(number);
-  TUTTI_TRY(pending.stage(*own_stream_, {&own().reached, number}, {&own().gate, number}));
+  TUTTI_TRY(pending.stage(*own_stream_, {.number = pending.whole_number,
+                                         .begins_at = {&own().reached, number},
+                                         .ends_with = {&own().gate, number}}));
   std::vector<WordValue> stores = {cleared};
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
   return own_gpu_->run(*own_stream_, {.stores = stores});

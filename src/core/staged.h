@@ -29,6 +29,11 @@ struct StreamCalls::Staged {
     bool is_announced_late = false;          // to ranks that meet on GPUs: once a stream has reached it
 
     Alone alone() const { return {entry, communicator, nranks, request->arguments, request->geometry}; }
+    // GPUs were to do it, and so it has a number and was told of already.
+    void is_numbered(uint64_t number) const {
+      request->number = number;
+      request->is_told = true;
+    }
   };
   StreamCalls& pool;
   std::vector<Member> members;

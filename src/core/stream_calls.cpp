@@ -45,11 +45,10 @@ void StreamCalls::Staged::reached_on_gpus() noexcept {
   uint32_t* gate = &words->gate;
   // Where it turns out that a rank has its buffers elsewhere.
   auto go_through_host = [&calls = pool, like = members.front().alone()](const DeviceModule::Stream& stream,
-                                                                        const WordValue& begins_at,
-                                                                        const WordValue& ends_with) {
-    return calls.put_alone(like, stream, begins_at, ends_with);
+                                                                        const GpuCalls::Staged& as) {
+    return calls.put_alone(like, stream, as);
   };
-  if (!entry->post_on_gpus(*offer, gate, std::move(go_through_host))) {
+  if (!entry->post_on_gpus(*members.front().request, *offer, gate, std::move(go_through_host))) {
     std::atomic_ref(*gate).store(1, std::memory_order_release);
   }
   watch.add(entry);
@@ -248,7 +247,8 @@ Status StreamCalls::put(const std::shared_ptr<Staged>& staged, DeviceModule& mod
   TUTTI_TRY(stage(*staged, module));
   cut_into_pieces(*staged);
   if (on_gpu.state == OnGpu::kNo) TUTTI_TRY(announce(*staged));
-  return put_in_order(staged, module, on_gpu.ends_with);
+  if (on_gpu.state == OnGpu::kAnnounced) staged->members.front().is_numbered(on_gpu.staged.number);
+  return put_in_order(staged, module, on_gpu.staged.ends_with);
 }
 
 Status StreamCalls::put_in_order(const std::shared_ptr<Staged>& staged, DeviceModule& module,
@@ -298,22 +298,22 @@ Result<StreamCalls::PutOnGpus> StreamCalls::put_on_gpus(const std::shared_ptr<St
   }
   std::lock_guard lock(member.entry->of(Sequence::kCollectives).mutex);
   StreamOrder& order = member.entry->order_of(Sequence::kCollectives, module);
-  auto go_through_host = [this, staged, &module](const DeviceModule::Stream& other, const WordValue& begins_at,
-                                                 const WordValue& ends_with) -> Status {
+  auto go_through_host = [this, staged, &module](const DeviceModule::Stream& other,
+                                                 const GpuCalls::Staged& as) -> Status {
     staged->streams = {other};
+    staged->members.front().is_numbered(as.number);
     TUTTI_TRY(stage(*staged, module));
     // What waited in the driver may come when the call has failed, and its buffers are the caller's again.
     TUTTI_TRY(staged->members.front().communicator->status());
-    return put_staged(staged, module, {}, {begins_at, ends_with});
+    return put_staged(staged, module, {}, {as.begins_at, as.ends_with});
   };
-  auto put = TUTTI_TRY(gpu->put(*offer, stream, order, std::move(go_through_host)));
+  auto put = TUTTI_TRY(gpu->put(*member.request, *offer, stream, order, std::move(go_through_host)));
   watch_.add(member.entry);
-  return PutOnGpus{put.is_done ? OnGpu::kPut : OnGpu::kAnnounced, put.ends_with};
+  return PutOnGpus{put.is_done ? OnGpu::kPut : OnGpu::kAnnounced, put.staged};
 }
 
 // A call that GPUs were to do when a stream had reached it, through the host.
-Status StreamCalls::put_alone(const Alone& call, const DeviceModule::Stream& stream, const WordValue& begins_at,
-                              const WordValue& ends_with) {
+Status StreamCalls::put_alone(const Alone& call, const DeviceModule::Stream& stream, const GpuCalls::Staged& as) {
   DeviceModule& module = *devices_.if_used();
   auto staged = std::make_shared<Staged>(*this);
   Staged::Member member{call.entry, call.communicator, call.nranks};
@@ -321,12 +321,13 @@ Status StreamCalls::put_alone(const Alone& call, const DeviceModule::Stream& str
   member.request->communicator = call.communicator;
   member.request->arguments = call.arguments;
   member.request->geometry = call.geometry;
+  member.is_numbered(as.number);
   member.parts.emplace_back();
   staged->add(std::move(member));
   staged->streams = {stream};
   TUTTI_TRY(stage(*staged, module));
   TUTTI_TRY(call.communicator->status());
-  return put_staged(staged, module, {}, {begins_at, ends_with});
+  return put_staged(staged, module, {}, {as.begins_at, as.ends_with});
 }
 
 // Tells the ranks that meet on GPUs, if they do, that these calls go through the host here. What is in a graph is

@@ -78,13 +78,12 @@ class StreamCalls {
     CallArguments arguments;
     Geometry geometry;
   };
-  Status put_alone(const Alone& call, const DeviceModule::Stream& stream, const WordValue& begins_at,
-                   const WordValue& ends_with);
+  Status put_alone(const Alone& call, const DeviceModule::Stream& stream, const GpuCalls::Staged& as);
   // kAnnounced: the other ranks know that it goes through the host.
   enum class OnGpu { kNo, kPut, kAnnounced };
   struct PutOnGpus {
     OnGpu state = OnGpu::kNo;
-    WordValue ends_with;  // of kAnnounced
+    GpuCalls::Staged staged;  // of kAnnounced
   };
   Result<PutOnGpus> put_on_gpus(const std::shared_ptr<Staged>& staged, DeviceModule& module);
   Status announce(Staged& staged) const;

@@ -22,10 +22,12 @@ bool StreamEntry::post(tutti_request& request, bool is_new) noexcept {
   return true;
 }
 
-bool StreamEntry::post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept {
+bool StreamEntry::post_on_gpus(const tutti_request& request, const Offer& offer, uint32_t* gate,
+                               GpuCalls::Stage stage) noexcept {
   std::lock_guard lock(mutex_);
   if (communicator_ == nullptr) return false;
-  Status put = guarded([&] { return communicator_->gpu_calls()->put_reached(offer, gate, std::move(stage)); });
+  GpuCalls& gpus = *communicator_->gpu_calls();
+  Status put = guarded([&] { return gpus.put_reached(request, offer, gate, std::move(stage)); });
   if (!put.ok()) communicator_->break_down(put);
   return put.ok();
 }

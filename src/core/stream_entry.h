@@ -34,7 +34,7 @@ class StreamEntry {
   // Any thread: starts the call. `is_new`: the ranks that meet on GPUs have not been told of it. False: closed.
   bool post(tutti_request& request, bool is_new) noexcept;
   // Any thread: has the ranks' GPUs do the call (GpuCalls::put_reached()). False: closed, or it cannot begin any more.
-  bool post_on_gpus(const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept;
+  bool post_on_gpus(const tutti_request& request, const Offer& offer, uint32_t* gate, GpuCalls::Stage stage) noexcept;
 
   // Calls that are on streams which have not reached them.
   void expect(Sequence sequence) { unreached_of(sequence).fetch_add(1, std::memory_order_acq_rel); }

@@ -50,6 +50,16 @@ TEST_CASE("calls contradict each other only in the same place of the order") {
   CHECK_FALSE(CallRecord{}.contradicts(CallRecord{.count = 5}));
 }
 
+TEST_CASE("a call whose plan is unknown contradicts only other calls") {
+  CallRecord other = kRecord;
+  other.plan_digest = 0;
+  CHECK_FALSE(kRecord.contradicts(other));
+  CHECK_FALSE(other.contradicts(kRecord));
+  other.op = TUTTI_MAX;
+  CHECK(kRecord.contradicts(other));
+  CHECK(other.contradicts(kRecord));
+}
+
 TEST_CASE("calls that differ by their plans alone are the same calls") {
   CallRecord other = kRecord;
   other.plan_digest = 8;
@@ -98,6 +108,10 @@ TEST_CASE("the last calls are remembered by number and by signature, older ones 
   CHECK_FALSE(records.of_number(101));
   CHECK(records.of_signature(CallRecord{.number = 60, .count = 60}.signature())->number == 60);
   CHECK_FALSE(records.of_signature(CallRecord{.number = 20, .count = 20}.signature()));
+  // Where a GPU does 63 of 64 calls.
+  for (uint64_t n = 128; n <= 640; n += 64) records.publish(CallRecord{.number = n, .count = n});
+  CHECK(records.read().number == 640);
+  CHECK(records.of_number(128)->count == 128);
 }
 
 }  // namespace tutti::test

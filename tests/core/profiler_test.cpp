@@ -5,56 +5,16 @@
 #include <sched.h>
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/profile.h"
 #include "core/ranks.h"
 #include "fmt/format.h"
 #include "tutti/tutti_topology.h"
 
 namespace tutti::test {
 namespace {
-
-struct Told {
-  tutti_profiled_call_t call;
-  std::string algorithm;
-  bool has_ended = false;
-  tutti_status_t status = TUTTI_SUCCESS;
-};
-
-// Of one rank.
-struct Profile {
-  std::mutex mutex;
-  std::vector<Told> told;
-
-  static void* begin(void* context, const tutti_profiled_call_t* call) {
-    auto& profile = *static_cast<Profile*>(context);
-    std::lock_guard lock(profile.mutex);
-    profile.told.push_back({*call, call->algorithm});
-    return reinterpret_cast<void*>(profile.told.size());
-  }
-  static void end(void* context, void* begun, tutti_status_t status) {
-    auto& profile = *static_cast<Profile*>(context);
-    std::lock_guard lock(profile.mutex);
-    Told& told = profile.told.at(reinterpret_cast<size_t>(begun) - 1);
-    if (told.has_ended) told.algorithm = "ended twice";
-    told.has_ended = true;
-    told.status = status;
-  }
-  tutti_profiler_t functions() { return {sizeof(tutti_profiler_t), begin, end, this}; }
-
-  std::string text() const {
-    std::string text;
-    for (const Told& told : this->told) {
-      const auto& call = told.call;
-      text += fmt::format("{} #{} {} {}>{} to {} by {} {}\n", static_cast<int>(call.collective), call.sequence,
-                          told.algorithm, call.send_bytes, call.recv_bytes, call.peer, call.rank,
-                          told.has_ended ? tutti_status_text(told.status) : "runs");
-    }
-    return text;
-  }
-};
 
 std::string algorithm_of(tutti_comm_t* comm, tutti_collective_t collective, uint64_t count) {
   float buffer[1];

@@ -33,6 +33,8 @@ const Gpu& Gpu::driver() {
     gpu.fake_wait_for_streams =
         reinterpret_cast<decltype(gpu.fake_wait_for_streams)>(::dlsym(handle, "fake_cuda_wait_for_streams"));
     gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
+    gpu.fake_thread_state =
+        reinterpret_cast<decltype(gpu.fake_thread_state)>(::dlsym(handle, "fake_cuda_thread_state"));
     gpu.fake_all_calls = reinterpret_cast<decltype(gpu.fake_all_calls)>(::dlsym(handle, "fake_cuda_all_calls"));
     gpu.fake_give_native_atomics =
         reinterpret_cast<decltype(gpu.fake_give_native_atomics)>(::dlsym(handle, "fake_cuda_give_native_atomics"));

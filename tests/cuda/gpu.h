@@ -52,6 +52,7 @@ struct Gpu {
   void (*fake_give_direct_access)(int offered) = nullptr;
   int (*fake_calls)(const char* call) = nullptr;  // so far
   int (*fake_all_calls)() = nullptr;
+  void (*fake_thread_state)(int* contexts, int* capture_mode) = nullptr;  // of the calling thread
 
   static const Gpu& driver();
   // Of its library, for the option cuda_driver: the fake one, or that of the environment (GPU_TEST_DRIVER), for tests

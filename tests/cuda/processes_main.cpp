@@ -12,6 +12,7 @@
 //   processes freeing [each]  what the program frees holds all the driver up until its streams have got their calls
 //   processes pinning each   what tutti pins does so, for just the call that a stream waits for: a sentence ends it
 //   processes late [each]    rank 1 makes no call: the others hear of it, and their streams go on
+//   processes told [each]    a profiler hears of each call, captured or not, wherever it is done
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,8 +20,10 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "core/profile.h"
 #include "cuda/gpu.h"
 #include "tutti/tutti.h"
 
@@ -308,6 +311,46 @@ int run_pinning(const Job& job) {
   return is_named ? 0 : wrong(job, "unexpected: " + why);
 }
 
+// Rank 1 has its buffers elsewhere in the second of two calls. Each is made anew once, and in all launches of a graph.
+int run_told(const Job& job) {
+  constexpr int kLaunches = 5;
+  const Gpu& gpu = Gpu::driver();
+  Stream stream;
+  OnGpu<int32_t> in(1000, Where::kDevice, 1), out(1000);
+  OnGpu<int32_t> other(1000, job.rank == 1 ? Where::kManaged : Where::kDevice, 1);
+  Profile profile;
+  tutti_profiler_t functions = profile.functions();
+  tutti_comm_set_profiler(job.comm, &functions);
+  auto call = [&] {
+    tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    tutti_all_reduce(other.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+  };
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  call();
+  must(stream.synchronize());
+  must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  call();
+  must(gpu.cuStreamEndCapture(stream.get(), &graph));
+  must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+  for (int i = 0; i < kLaunches; ++i) must(gpu.cuGraphLaunch(exec, stream.get()));
+  if (stream.synchronize() != CUDA_SUCCESS || tutti_comm_status(job.comm) != TUTTI_SUCCESS ||
+      tutti_comm_set_profiler(job.comm, nullptr) != TUTTI_SUCCESS) {
+    return wrong(job, tutti_last_error(job.comm));
+  }
+  must(gpu.cuGraphExecDestroy(exec));
+  must(gpu.cuGraphDestroy(graph));
+  std::set<uint64_t> numbers;
+  for (const Told& each : profile.told) numbers.insert(each.call.sequence);
+  constexpr size_t kTold = 2 * (kLaunches + 1);
+  bool are_all = numbers.size() == kTold && *numbers.begin() == 1 && *numbers.rbegin() == kTold;
+  if (!are_all || profile.begun() != kTold || profile.running() != 0 || profile.was_told_by_two_at_once) {
+    return wrong(job, "told:\n" + profile.text());
+  }
+  if (out.download() != std::vector<int32_t>(1000, job.nranks)) return wrong(job, "another sum");
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
 int run_late(const Job& job) {
   Stream stream;
   OnGpu<int32_t> in(1000), out(1000);
@@ -336,7 +379,8 @@ int run(const std::string& what, bool on_one_gpu) {
   static const std::map<std::string, int (*)(const Job&)> kBodies = {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
-      {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs}};
+      {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs},
+      {"told", run_told}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);

@@ -35,12 +35,6 @@ double contribution(const TestedType& type, int rank, size_t i) {
   return type.is_signed ? value : std::fabs(value);
 }
 
-void put(std::vector<uint8_t>& bytes, size_t i, double value, const TestedType& type) {
-  uint64_t bits = type.is_float() ? differential::encoded(differential::rounded(value, *type.format), *type.format)
-                                  : static_cast<uint64_t>(static_cast<int64_t>(value));
-  std::memcpy(bytes.data() + i * type.size, &bits, type.size);
-}
-
 double combined(const TestedType& type, tutti_op_t op, int nranks, size_t i) {
   double result = contribution(type, 0, i);
   for (int rank = 1; rank < nranks; ++rank) {
@@ -70,6 +64,7 @@ Blocks blocks_of(tutti_collective_t collective, int rank, int nranks) {
   auto n = static_cast<size_t>(nranks);
   bool is_root = rank == kRoot;
   switch (collective) {
+    case TUTTI_BARRIER: return {0, 0};
     case TUTTI_REDUCE: return {1, is_root ? 1U : 0U};
     case TUTTI_ALL_GATHER: return {1, n};
     case TUTTI_REDUCE_SCATTER: return {n, 1};
@@ -105,6 +100,7 @@ tutti_status_t call(const TestedCall& which, const void* in, void* out, tutti_co
     case TUTTI_REDUCE_SCATTER: return tutti_reduce_scatter(in, out, count, type, op, comm, stream);
     case TUTTI_ALL_TO_ALL: return tutti_all_to_all(in, out, count, type, comm, stream);
     case TUTTI_GATHER: return tutti_gather(in, out, count, type, kRoot, comm, stream);
+    case TUTTI_BARRIER: return tutti_barrier(comm, stream);
     default: return tutti_scatter(in, out, count, type, kRoot, comm, stream);
   }
 }
@@ -112,6 +108,12 @@ tutti_status_t call(const TestedCall& which, const void* in, void* out, tutti_co
 }  // namespace
 
 const std::vector<TestedType>& tested_types() { return kTypes; }
+
+void put(std::vector<uint8_t>& bytes, size_t i, double value, const TestedType& type) {
+  uint64_t bits = type.is_float() ? differential::encoded(differential::rounded(value, *type.format), *type.format)
+                                  : static_cast<uint64_t>(static_cast<int64_t>(value));
+  std::memcpy(bytes.data() + i * type.size, &bits, type.size);
+}
 
 std::vector<TestedCall> calls_of_every_type_and_op(uint64_t count) {
   std::vector<TestedCall> calls;
@@ -124,13 +126,21 @@ std::vector<TestedCall> calls_of_every_type_and_op(uint64_t count) {
   return calls;
 }
 
-std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nranks, const Stream& stream) {
+std::vector<TestedCall> moving_calls_of_every_type(uint64_t count) {
+  std::vector<TestedCall> calls;
+  for (const TestedType& type : kTypes) {
+    for (tutti_collective_t collective : kMoving) calls.push_back({collective, type, kSumOp, count});
+  }
+  return calls;
+}
+
+std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nranks, const Stream& stream, Where where) {
   constexpr size_t kGuard = 64;
   constexpr uint8_t kUntouched = 0xa5;
   size_t element = which.type.size, block_bytes = which.count * element;
   Blocks blocks = blocks_of(which.collective, rank, nranks);
   size_t room = kGuard + which.misalignment + block_bytes * static_cast<size_t>(nranks) + kGuard;
-  OnGpu<uint8_t> in(room, Where::kDevice, kUntouched), out(room, Where::kDevice, kUntouched);
+  OnGpu<uint8_t> in(room, where, kUntouched), out(room, where, kUntouched);
   size_t begin = kGuard + which.misalignment, own = static_cast<size_t>(rank) * block_bytes;
   bool shares = which.in_place && blocks.sent > 0 && blocks.received > 0;
   size_t sent_at = begin + (shares && blocks.received > blocks.sent ? own : 0);
@@ -147,7 +157,8 @@ std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nrank
   // In place, what else the buffer held is not promised to stay.
   if (!shares) std::copy(received.begin(), received.end(), wanted.begin() + static_cast<std::ptrdiff_t>(received_at));
   std::string error;
-  if (call(which, in.data() + sent_at, target.data() + received_at, comm, stream.get()) != TUTTI_SUCCESS) {
+  tutti_stream_t on = where == Where::kHost ? nullptr : stream.get();
+  if (call(which, in.data() + sent_at, target.data() + received_at, comm, on) != TUTTI_SUCCESS) {
     error = tutti_last_error(comm);
   }
   if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";

@@ -22,6 +22,9 @@ struct TestedType {
 };
 const std::vector<TestedType>& tested_types();
 
+// Makes element `i` of that type the nearest to `value`.
+void put(std::vector<uint8_t>& bytes, size_t i, double value, const TestedType& type);
+
 struct TestedOp {
   tutti_op_t id;
   const char* name;
@@ -44,7 +47,12 @@ struct TestedCall {
 // Of all collectives that combine, with every type and operation that go together.
 std::vector<TestedCall> calls_of_every_type_and_op(uint64_t count);
 
-// Makes the call, and gives "", or what is wrong; what is stored beside the output is found, too.
-std::string run(const TestedCall& call, tutti_comm_t* comm, int rank, int nranks, const Stream& stream);
+// And those that move data, with every type.
+std::vector<TestedCall> moving_calls_of_every_type(uint64_t count);
+
+// Makes the call on this rank's buffers, which are there, and gives "", or what is wrong; what is stored beside the
+// output is found, too.
+std::string run(const TestedCall& call, tutti_comm_t* comm, int rank, int nranks, const Stream& stream,
+                Where where = Where::kDevice);
 
 }  // namespace tutti::test

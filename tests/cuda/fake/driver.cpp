@@ -166,6 +166,11 @@ FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give !
 FOR_TESTS void fake_cuda_give_native_atomics(int give) { gives_native_atomics = give != 0; }
 // What devices offer NICs.
 FOR_TESTS void fake_cuda_give_direct_access(int offered) { direct_access = offered; }
+// What is kept for the calling thread.
+FOR_TESTS void fake_cuda_thread_state(int* contexts, int* capture_mode) {
+  *contexts = static_cast<int>(contexts_of_thread().size());
+  *capture_mode = static_cast<int>(capture_mode_of_thread());
+}
 // How many calls the program has made, of all kinds.
 FOR_TESTS int fake_cuda_all_calls() {
   std::lock_guard lock(failure_mutex);
