@@ -1,4 +1,6 @@
 // Entry points of memory, and of operations whose scalar lies there.
+#include <utility>
+
 #include "nccl/handles.h"
 #include "nccl/report.h"
 
@@ -56,8 +58,9 @@ ncclResult_t create_op(ncclRedOp_t* op, const void* scalar, ncclDataType_t datat
     return ncclSuccess;
   }
   tutti_op_t made = TUTTI_SUM;
-  tutti_status_t status = tutti_op_create_pre_mul_sum(&made, scalar, type, communicator->get());
-  TUTTI_NCCL_TRY(result_of(status, function, communicator->get()));
+  Communicator::Use use(std::move(communicator));
+  tutti_status_t status = tutti_op_create_pre_mul_sum(&made, scalar, type, use->get());
+  TUTTI_NCCL_TRY(result_of(status, function, use->get()));
   *op = static_cast<ncclRedOp_t>(made);
   return ncclSuccess;
 }
@@ -97,7 +100,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t size, 
     TUTTI_NCCL_TRY(check_range(function, buffer, size));
     std::shared_ptr<Communicator> communicator;
     TUTTI_NCCL_TRY(find_usable(function, comm, &communicator));
-    return communicator->register_memory(function, buffer, size, handle);
+    return Communicator::Use(std::move(communicator))->register_memory(function, buffer, size, handle);
   });
 }
 

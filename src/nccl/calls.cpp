@@ -45,6 +45,9 @@ ncclResult_t check(const Call& call) {
     return refuse(ncclInvalidArgument, "{}: there is no rank {} among {}", call.function, call.rank,
                   call.communicator->nranks());
   }
+  if (call.count > SIZE_MAX / tutti_datatype_size(static_cast<tutti_datatype_t>(call.datatype))) {
+    return refuse(ncclInvalidArgument, "{}: {} elements are more than there is memory for", call.function, call.count);
+  }
   if (call.count > 0 && buffer_everywhere(call) == nullptr) {
     return refuse(ncclInvalidArgument, "{}: the buffer is NULL", call.function);
   }

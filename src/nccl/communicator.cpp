@@ -32,14 +32,16 @@ Communicator::Communicator(Settings settings, Place place, std::shared_ptr<Famil
 Communicator::~Communicator() { close(); }
 
 void Communicator::close() {
+  tutti_comm_t* comm = nullptr;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return steps_ == 0 && uses_ == 0; });
     if (!meetings_.empty()) end_meeting(meetings_[rank_]);
     meetings_.clear();
+    comm = comm_.exchange(nullptr);
   }
   Gpu::Current current(place_.gpu, place_.context);
-  (void)tutti_comm_destroy(comm_.exchange(nullptr));  // its errors were reported by the calls that met them
+  (void)tutti_comm_destroy(comm);  // its errors were reported by the calls that met them
 }
 
 // ---- Steps
@@ -62,12 +64,10 @@ void Communicator::wait_for_steps() {
 }
 
 ncclResult_t Communicator::state() {
-  {
-    std::lock_guard lock(mutex_);
-    if (steps_ > 0) return ncclInProgress;
-    if (error_ != ncclSuccess) return error_;
-  }
-  if (is_revoked()) return ncclSuccess;
+  std::lock_guard lock(mutex_);  // under which close() takes tutti's communicator away
+  if (steps_ > 0) return ncclInProgress;
+  if (error_ != ncclSuccess) return error_;
+  if (is_revoked() || get() == nullptr) return ncclSuccess;
   return result_of(tutti_comm_status(get()), "ncclCommGetAsyncError", get());
 }
 

@@ -32,6 +32,7 @@ void test_refused(struct ranks* ranks) {
   REFUSED(ncclBroadcast(at, at, 1, ncclInt8, ranks->count, comm, stream), "there is no rank");
   REFUSED(ncclSend(at, 1, ncclInt8, -1, comm, stream), "there is no rank -1");
   REFUSED(ncclSend(NULL, 1, ncclInt8, 0, comm, stream), "buffer is NULL");
+  REFUSED(ncclSend(at, SIZE_MAX / 2 + 1, ncclFloat16, 0, comm, stream), "more than there is memory for"); /* 0 bytes */
   OK(ncclAllReduce(NULL, NULL, 0, ncclInt8, ncclSum, comm, stream));
   REFUSED(ncclCommSplit(comm, -2, 0, &none, NULL), "color -2");
   REFUSED(ncclCommShrink(comm, &number, 0, &none, NULL, 0), "0 ranks");
