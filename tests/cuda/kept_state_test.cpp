@@ -1,8 +1,8 @@
 // No call of tutti's changes which device and context are the calling thread's, nor how its captures are.
 #include <catch2/catch.hpp>
 
+#include <barrier>
 #include <functional>
-#include <optional>
 #include <thread>
 
 #include "cuda/jobs.h"
@@ -158,7 +158,13 @@ void make_current(Which which, int own) {
   gpu.use(which == Which::kOwn ? own : own + 1);
 }
 
-std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, Which at_join, Which later, bool aborts) {
+struct How {
+  Which at_join = Which::kOwn;
+  Which later = Which::kOwn;
+  bool aborts = false;
+};
+
+std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, const How& how, std::barrier<>& all_called) {
   tutti_config_t* config = nullptr;
   tutti_config_create(&config);
   for (const auto& [name, value] : gpu_options({{"calibration", "off"}, {"timeout_ms", "20000"}})) {
@@ -169,9 +175,9 @@ std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, Which at
   {
     OnGpu<int32_t> in(kCount * 4), out(kCount * 4), host_in(kCount * 4, Where::kHost), host_out(kCount * 4, Where::kHost);
     Stream stream;
-    make_current(at_join, device);
+    make_current(how.at_join, device);
     of.kept("init", [&] { return tutti_comm_init_rank_config(&of.comm, of.nranks, &id, of.rank, config); });
-    make_current(later, device);
+    make_current(how.later, device);
     make_collectives(of, "", in.data(), out.data(), stream.get());
     make_collectives(of, "the host's ", host_in.data(), host_out.data(), nullptr);
     make_requests(of, host_in.data(), host_out.data());
@@ -179,8 +185,9 @@ std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, Which at
     must(stream.synchronize());
     make_captured_call(of, in, stream);
     of.kept("barrier after all", [&] { return tutti_barrier(of.comm, nullptr); });
-    if (aborts) of.kept("abort", [&] { return tutti_comm_abort(of.comm); });
-    if (!aborts) of.kept("finalize", [&] { return tutti_comm_finalize(of.comm); });
+    all_called.arrive_and_wait();
+    if (how.aborts) of.kept("abort", [&] { return tutti_comm_abort(of.comm); });
+    if (!how.aborts) of.kept("finalize", [&] { return tutti_comm_finalize(of.comm); });
     State before = state();
     failure = tutti_last_error(of.comm);
     (void)tutti_comm_destroy(of.comm);
@@ -188,7 +195,7 @@ std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, Which at
     make_current(Which::kOwn, device);
   }
   tutti_config_destroy(config);
-  return of.kept.wrong() + (aborts ? "" : failure);
+  return of.kept.wrong() + (how.aborts ? "" : failure);
 }
 
 TEST_CASE("no call changes the calling thread's device, contexts or captures") {
@@ -197,7 +204,8 @@ TEST_CASE("no call changes the calling thread's device, contexts or captures") {
   for (int step : {0, 1}) {
     for (Which at_join : {Which::kOwn, Which::kNone}) {
       for (Which later : {Which::kOwn, Which::kOther, Which::kNone}) {
-        bool aborts = later == Which::kOther;
+        How how{.at_join = at_join, .later = later, .aborts = later == Which::kOther};
+        std::barrier all_called(kRanks);
         INFO("step " << step << ", at join " << static_cast<int>(at_join) << ", later " << static_cast<int>(later));
         tutti_unique_id_t id;
         REQUIRE(tutti_get_unique_id(&id) == TUTTI_SUCCESS);
@@ -206,7 +214,7 @@ TEST_CASE("no call changes the calling thread's device, contexts or captures") {
         for (int rank = 0; rank < kRanks; ++rank) {
           threads.emplace_back([&, rank] {
             Rank of{.rank = rank, .nranks = kRanks};
-            wrong[static_cast<size_t>(rank)] = run_rank(of, id, rank * step, at_join, later, aborts);
+            wrong[static_cast<size_t>(rank)] = run_rank(of, id, rank * step, how, all_called);
           });
         }
         for (std::thread& each : threads) each.join();
