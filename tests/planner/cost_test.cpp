@@ -1,0 +1,198 @@
+// What predictions count: processors, memory, caches, sockets, pipelines.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "planner/choices.h"
+#include "planner/topologies.h"
+
+namespace tutti {
+namespace {
+
+TEST_CASE("ranks that share a processor take turns") {
+  for (uint64_t size_bytes : {64, 1 << 20, 64 << 20}) {
+    Choice roomy = must_choose(test::make_topology(1, 8, 8), bytes(size_bytes));
+    Choice crowded = must_choose(test::make_topology(1, 8, 2), bytes(size_bytes));
+    for (const Candidate& candidate : roomy.candidates) {
+      if (!candidate.admitted) continue;
+      // Where the memory is the limit, it makes no difference, but for what is rounded.
+      uint64_t crowded_ns = predicted(crowded, candidate.algorithm);
+      CHECK(crowded_ns + crowded_ns / 100 > candidate.predicted_ns);
+      if (size_bytes == 64) CHECK(crowded_ns > candidate.predicted_ns);
+    }
+  }
+}
+
+TEST_CASE("ranks share what the memory gives to all of them together") {
+  auto predicted_with = [](uint64_t memory_bytes_per_s, int nranks) {
+    Topology topology = test::make_topology(1, nranks);
+    topology.hosts[0].inventory.costs.memory_bytes_per_s.value = memory_bytes_per_s;
+    return must_choose(topology, bytes(64 << 20)).predicted_ns;
+  };
+  CHECK(predicted_with(8'000'000'000, 8) > 2 * predicted_with(64'000'000'000, 8));
+  CHECK(predicted_with(8'000'000'000, 1) == predicted_with(64'000'000'000, 1));  // one core cannot take more
+}
+
+TEST_CASE("each measured cost slows down what it is the cost of, and nothing gets faster") {
+  struct Dearer {
+    Figure Costs::*figure;
+    bool is_rate;
+    uint64_t size_bytes;
+    const char* transport;
+  };
+  constexpr uint64_t kTiny = 64, kCached = 64 << 10, kLarge = 64 << 20;
+  const Dearer all[] = {
+      {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
+      {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kLarge, ""},
+      {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
+      {&Costs::cached_copy_bytes_per_s, true, kCached, ""}, {&Costs::last_level_copy_bytes_per_s, true, 1 << 20, ""},
+      {&Costs::cache_line_ns, false, kTiny, ""},
+      {&Costs::yield_ns, false, kTiny, ""},           {&Costs::tcp_ns, false, kTiny, "tcp"},
+      {&Costs::tcp_call_ns, false, kTiny, "tcp"},     {&Costs::tcp_bytes_per_s, true, kLarge, "tcp"},
+      {&Costs::tcp_both_bytes_per_s, true, kLarge, "tcp"}};
+  for (const Dearer& dearer : all) {
+    Topology topology = test::make_topology(1, 8, 4);
+    topology.hosts[0].inventory.caches.push_back({3, 32 << 20, 1, 4});
+    topology.forced_transport = dearer.transport;
+    Choice before = must_choose(topology, bytes(dearer.size_bytes));
+    uint64_t& value = (topology.hosts[0].inventory.costs.*dearer.figure).value;
+    value = dearer.is_rate ? value / 16 : value * 16;
+    Choice after = must_choose(topology, bytes(dearer.size_bytes));
+    INFO("figure " << &dearer - all);
+    CHECK(after.predicted_ns > before.predicted_ns);
+    for (const Candidate& candidate : before.candidates) {
+      CHECK(predicted(after, candidate.algorithm) >= candidate.predicted_ns);
+    }
+  }
+}
+
+// Of "direct" among two ranks of one host.
+uint64_t predicted_of(const Topology& topology, Collective collective, uint64_t size_bytes) {
+  Request request = bytes(size_bytes);
+  request.collective = collective;
+  request.root = has_root(collective) ? 0 : -1;
+  return predicted(must_choose(topology, request), "direct");
+}
+
+TEST_CASE("a root copies its own block out of place, which it has read already where others get it too") {
+  constexpr uint64_t kBytes = 64 << 10;
+  Topology topology = test::make_topology(1, 2);
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.cached_copy_bytes_per_s.value = 1'000'000'000;  // a nanosecond each
+  costs.slot_bytes_per_s.value = 100'000'000'000;
+  auto about = [](uint64_t ns) { return Catch::Matchers::WithinRel(static_cast<double>(ns), 0.02); };
+  // A half of the bytes is the root's, the other half comes or goes.
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_GATHER, kBytes)), about(kBytes));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_SCATTER, kBytes)), about(kBytes));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes)), about(kBytes + kBytes / 2));
+}
+
+TEST_CASE("over sockets a rank sends while another one's message is on its way") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_ns.value = 10'000;
+  costs.tcp_call_ns.value = 8'000;
+  // Two calls, and what of the way is not the sender's.
+  uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
+  CHECK(all_ns >= 18'000);
+  CHECK(all_ns < 18'500);
+  CHECK(predicted_of(topology, TUTTI_GATHER, 64) >= 18'000);
+}
+
+TEST_CASE("over sockets receiving costs what both directions at once take more than one, and memory comes on top") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_bytes_per_s.value = 1'000'000'000;
+  costs.tcp_both_bytes_per_s.value = 750'000'000;
+  costs.cached_copy_bytes_per_s.value = costs.last_level_copy_bytes_per_s.value = 1'000'000'000'000;
+  constexpr uint64_t kBytes = 4 << 20;
+  auto in_ns = [](double bytes, double bytes_per_us) { return bytes / bytes_per_us * 1000; };
+  auto all_gather_ns = [&] { return static_cast<double>(predicted_of(topology, TUTTI_ALL_GATHER, kBytes)); };
+  double cached_ns = all_gather_ns();
+  CHECK_THAT(cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 750), 0.05));
+  costs.copy_bytes_per_s.value = 1'000'000'000;
+  costs.memory_bytes_per_s.value = 2'000'000'000;
+  topology.hosts[0].inventory.caches.clear();
+  // Half a copy at each end, and half of one of the own block.
+  CHECK_THAT(all_gather_ns() - cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 1000) * 1.5, 0.05));
+}
+
+TEST_CASE("over sockets a root that receives has time for its own block, since its peer's calls take longer") {
+  Topology topology = test::make_topology(1, 2);
+  topology.forced_transport = "tcp";
+  topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.tcp_bytes_per_s.value = 1'000'000'000;
+  costs.tcp_both_bytes_per_s.value = 750'000'000;  // so receiving takes a third of a nanosecond
+  costs.cached_copy_bytes_per_s.value = costs.last_level_copy_bytes_per_s.value = 2'000'000'000;
+  constexpr uint64_t kBytes = 4 << 20;
+  auto about = [](double ns) { return Catch::Matchers::WithinRel(ns, 0.05); };
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_GATHER, kBytes)), about(kBytes / 2));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_SCATTER, kBytes)), about(kBytes / 2 * 1.5));
+}
+
+TEST_CASE("ranks of one host that are made to use a network have one worker, as those of several hosts") {
+  Topology topology = test::make_topology(1, 4);
+  CHECK(workers_of(topology, {}) == 2);
+  for (const char* transport : {"tcp", "verbs"}) {
+    topology.forced_transport = transport;
+    CHECK(workers_of(topology, {}) == 1);
+  }
+}
+
+TEST_CASE("slices are shares of a core's cache, the largest where both ends of a socket are on one host") {
+  auto slice_bytes = [](int hosts, const std::string& transport, uint64_t cache_bytes, uint64_t slot_bytes) {
+    Topology topology = test::make_topology(hosts, 2 / hosts);
+    topology.forced_transport = transport;
+    for (TopologyHost& host : topology.hosts) host.inventory.caches = {{2, cache_bytes, 2, 1}};
+    Tuning tuning;
+    tuning.algorithm = "direct_two_shot";
+    tuning.max_slice_bytes = slot_bytes;
+    return must_choose(topology, bytes(64 << 20), tuning).plan.shape().slice_bytes;
+  };
+  constexpr uint64_t kKiB = 1024;
+  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(2, "tcp", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 512 * kKiB) == 512 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 256 * kKiB) == 256 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 4096 * kKiB, 1024 * kKiB) == 1024 * kKiB);
+  CHECK(slice_bytes(1, "tcp", 512 * kKiB, 512 * kKiB) == 256 * kKiB);
+}
+
+TEST_CASE("what sockets hold costs more where it exceeds the caches, and less goes around a ring at a time") {
+  auto choose_with = [](uint64_t cache_bytes) {
+    Topology topology = test::make_topology(1, 8, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches = {{2, cache_bytes, 2, 1}};
+    Tuning tuning;
+    tuning.slice_bytes = 128 << 10;
+    return must_choose(topology, bytes(1 << 20), tuning);
+  };
+  Choice roomy = choose_with(16 << 20), crowded = choose_with(1 << 20);
+  CHECK(predicted(crowded, "direct_two_shot") > predicted(roomy, "direct_two_shot"));
+  CHECK(predicted(crowded, "ring") < predicted(crowded, "direct_two_shot"));
+}
+
+TEST_CASE("hops of a pipeline hold what is on the way at the same time") {
+  auto tree_ns = [](uint64_t cache_bytes) {
+    Topology topology = test::make_topology(1, 8, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches = {{2, cache_bytes, 2, 1}, {3, 1 << 30, 1, 2}};
+    Costs& costs = topology.hosts[0].inventory.costs;
+    // What the second-level cache holds besides is of no account.
+    costs.last_level_copy_bytes_per_s = costs.cached_copy_bytes_per_s;
+    costs.last_level_bytes_per_s = costs.cached_bytes_per_s;
+    Tuning tuning;
+    tuning.slice_bytes = 128 << 10;
+    return predicted(must_choose(topology, bytes(4 << 20), tuning), "binomial_tree");
+  };
+  // 14 links with two slices each, for two processors.
+  CHECK(tree_ns(1536 << 10) > tree_ns(2 << 20));
+  CHECK(tree_ns(2 << 20) == tree_ns(16 << 20));
+}
+
+}  // namespace
+}  // namespace tutti
