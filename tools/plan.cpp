@@ -29,6 +29,7 @@ constexpr const char* kFooter =
     "  tutti plan broadcast --bytes 1M --ranks 8 --root 3\n"
     "  tutti plan all_reduce --bytes 1G --topology cluster.json --json\n"
     "  tutti plan all_reduce --bytes 1G --topology nccl_dump.xml --hosts 4 --explain\n"
+    "  tutti plan all_reduce --bytes 1G --topology nccl_dump.xml --hosts 4 --ranks 128\n"
     "  tutti plan all_reduce --validate my_plan.json";
 
 struct PlanFlags {

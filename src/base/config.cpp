@@ -53,6 +53,10 @@ constexpr std::array kOptions = {
            {"shm", "tcp", "verbs", "loopback"}},
     Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
            &Config::interface},
+    Option{{"fabric", "",
+            "name of the part of the network that this host is in, whose hosts are nearer to each other than to "
+            "others: a rack, a switch"},
+           &Config::fabric},
     Option{{"algorithm", "",
             "run this algorithm for the collectives that have it: binomial_tree, bruck, chain, direct, "
             "direct_one_shot, direct_two_shot, dissemination, double_binary_tree, hierarchical, pairwise, "

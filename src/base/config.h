@@ -24,6 +24,7 @@ struct Config {
   // Choices.
   std::string transport;            // "", "shm", "tcp", "verbs", "loopback"
   std::string interface;            // "", or a network interface name or address
+  std::string fabric;               // "", or the name of the part of the network that this host is in
   std::string algorithm;            // "", or an algorithm's name
   int64_t channels = 0;             // 0: the planner decides
   int64_t slice_bytes = 0;          // 0: the planner decides

@@ -165,6 +165,7 @@ Status Communicator::exchange_facts(const std::optional<Plan>& plan, Deadline de
   Facts mine;
   mine.rank.inventory = TUTTI_TRY(discover_live(static_cast<int>(config_.host_fd)));
   mine.rank.inventory.costs = TUTTI_TRY(load_costs(config_, mine.rank.inventory));
+  mine.rank.inventory.fabric = config_.fabric;
   mine.rank.pid = ::getpid();
   mine.transports = links_->facts();
   mine.gpu = find_gpu();

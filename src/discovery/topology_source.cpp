@@ -75,6 +75,7 @@ Result<Topology> described_by_file(const TopologyQuery& query) {
 Result<Inventory> discover_host(const Config& config) {
   Inventory inventory = TUTTI_TRY(discover_live());
   inventory.costs = TUTTI_TRY(load_costs(config, inventory));
+  inventory.fabric = config.fabric;
   return inventory;
 }
 

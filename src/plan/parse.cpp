@@ -38,13 +38,18 @@ class Reader {
 
   Result<int64_t> number(std::string_view name, int64_t low, int64_t high, std::optional<int64_t> otherwise = {}) {
     if (otherwise && find(name) == nullptr) return *otherwise;
-    const JsonValue* value = TUTTI_TRY(need(name, Kind::kInteger));
-    int64_t number = 0;
-    bool fits = value->number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    if (fits) number = value->negative ? -static_cast<int64_t>(value->number) : static_cast<int64_t>(value->number);
-    if (!fits || number < low || number > high)
-      return wrong(*value, "\"{}\" must be a number from {} to {}", name, low, high);
-    return number;
+    return number_in(*TUTTI_TRY(need(name, Kind::kInteger)), name, low, high);
+  }
+  // Empty where it is left out.
+  Result<std::vector<int>> numbers(std::string_view name, int low, int high) {
+    std::vector<int> all;
+    if (find(name) == nullptr) return all;
+    const JsonValue* list = TUTTI_TRY(need(name, Kind::kList));
+    for (const JsonValue& item : list->items) {
+      if (item.kind != Kind::kInteger) return wrong(item, "\"{}\" must have {} only", name, text_of(Kind::kInteger));
+      all.push_back(static_cast<int>(TUTTI_TRY(number_in(item, name, low, high))));
+    }
+    return all;
   }
   Result<bool> flag(std::string_view name, std::optional<bool> otherwise = {}) {
     if (otherwise && find(name) == nullptr) return *otherwise;
@@ -70,6 +75,14 @@ class Reader {
   }
 
  private:
+  static Result<int64_t> number_in(const JsonValue& value, std::string_view name, int64_t low, int64_t high) {
+    int64_t number = 0;
+    bool fits = value.number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (fits) number = value.negative ? -static_cast<int64_t>(value.number) : static_cast<int64_t>(value.number);
+    if (!fits || number < low || number > high)
+      return wrong(value, "\"{}\" must be a number from {} to {}", name, low, high);
+    return number;
+  }
   static std::string_view text_of(Kind kind) {
     switch (kind) {
       case Kind::kFlag: return "true or false";
@@ -166,7 +179,7 @@ Result<PlanShape> parse_shape(const JsonValue& value) {
   shape.channels = static_cast<int>(TUTTI_TRY(reader.number("channels", 1, kMaxPlanChannels)));
   shape.chunks = static_cast<int>(TUTTI_TRY(reader.number("chunks", 1, kMaxPlanChunks)));
   shape.slice_bytes = static_cast<uint64_t>(TUTTI_TRY(reader.number("slice_bytes", 64, kMaxPlanSliceBytes)));
-  shape.group = static_cast<int>(TUTTI_TRY(reader.number("group", 0, shape.nranks, 0)));
+  shape.groups = TUTTI_TRY(reader.numbers("groups", 1, shape.nranks));
   shape.rendezvous = TUTTI_TRY(reader.number("rendezvous", 0, 1, 0)) != 0;
   shape.by_reference = TUTTI_TRY(parse_permission(reader, "by_reference"));
   shape.deliver_directly = TUTTI_TRY(parse_permission(reader, "deliver_directly"));

@@ -41,7 +41,7 @@ class Digest {
     add(shape.slice_bytes);
     add(static_cast<uint64_t>(shape.by_reference));
     add(static_cast<uint64_t>(shape.deliver_directly));
-    if (shape.group != 0) add_signed(shape.group);
+    for (int ranks : shape.groups) add_signed(ranks);
     if (shape.rendezvous) add(std::string_view("rendezvous"));
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }

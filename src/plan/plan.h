@@ -116,7 +116,9 @@ struct PlanShape {
   int channels = 1;
   int chunks = 1;
   uint64_t slice_bytes = 0;         // of one piece, a multiple of 64
-  int group = 0;                    // ranks i * group and those after it are near each other; 0: there are no groups
+  // Ranks that are near each other, in groups within groups, innermost first: groups[l] is how many consecutive ranks
+  // each group of level l has. Each divides the next, and the last divides nranks. Empty: there are no groups.
+  std::vector<int> groups;
 
   // Whether a Put from kInput or kOutput of this rank may be read by the peer at any time until it releases the
   // message. The checker proves it.

@@ -198,8 +198,11 @@ Status check_shape(const PlanShape& shape) {
   if (!in_range(shape.root, has_root(shape.collective) ? 0 : -1, shape.nranks - 1)) return wrong("root", shape.root);
   if (!in_range(shape.channels, 1, kMaxPlanChannels)) return wrong("channels", shape.channels);
   if (!in_range(shape.chunks, 1, kMaxPlanChunks)) return wrong("chunks", shape.chunks);
-  bool divides = shape.group >= 0 && (shape.group == 0 || shape.nranks % shape.group == 0);
-  if (!divides) return wrong("group", shape.group);
+  for (int within = 1; int ranks : shape.groups) {
+    bool fits = ranks > within && ranks < shape.nranks && ranks % within == 0 && shape.nranks % ranks == 0;
+    if (!fits) return wrong("groups", ranks);
+    within = ranks;
+  }
   int chunks = chunks_of(shape.collective, shape.nranks);
   if (chunks > 0 && shape.chunks != chunks) {
     return error(Code::kInvalidArgument, "the plan's chunks are {}; {} of {} ranks has {}", shape.chunks,

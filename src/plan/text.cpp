@@ -80,7 +80,8 @@ std::string json_of(const RankPlan& part, int rank, int channel) {
 
 std::string to_json(const Plan& plan, bool with_parts) {
   const PlanShape& shape = plan.shape();
-  std::string optional = shape.group == 0 ? "" : fmt::format("\"group\": {}, ", shape.group);
+  std::string optional =
+      shape.groups.empty() ? "" : fmt::format("\"groups\": [{}], ", fmt::join(shape.groups, ", "));
   if (shape.rendezvous) optional += "\"rendezvous\": 1, ";
   std::string json = fmt::format(
       "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "

@@ -287,8 +287,17 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
   reduce(rank, sources, saturating_mul(bytes, growth_));
 }
 
+void Work::end_phase(uint64_t hops) {
+  ended_hops_ = saturating_add(ended_hops_, hops);
+  ended_hops_ns_ = saturating_add(ended_hops_ns_, saturating_mul(hops, hop_ns_));
+  slowest_hop_ns_ = std::max(slowest_hop_ns_, hop_ns_);
+  hop_ns_ = 0;
+}
+
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
-  if (shape_.rendezvous) ++hops;
+  uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops, hop_ns_));
+  if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
+  hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
   uint64_t busiest_ns = 0, network_ns = 0, sending_ns = 0;
   // Hops that carry slices one after the other do so at the same time.
   uint64_t turns = hops - std::min(hops, fill);
@@ -310,7 +319,6 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   WireLoad::Busiest wire = wires_ ? wires_->busiest() : WireLoad::Busiest();
   // A message's way over a socket begins with the call that sends it, and the busiest rank's own are counted already.
   uint64_t covered_ns = std::min(saturating_mul(hops, covered_hop_ns_), sending_ns);
-  uint64_t hops_ns = saturating_mul(hops, hop_ns_);
   uint64_t latency_ns = saturating_add(hops_ns - std::min(hops_ns, covered_ns), wires_ ? kLaunchNs : 0);
   uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
   uint64_t fill_ns = saturating_mul(message_ns_, fill);

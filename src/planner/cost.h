@@ -43,8 +43,11 @@ class Work {
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
 
-  // `hops`: messages that wait for each other one after the other. `fill`: how many of them carry their slice while the
-  // ranks further on have nothing to do yet; elsewhere the ranks' own work covers the way.
+  // So many messages over the links of the sends since the last call wait for each other one after the other.
+  void end_phase(uint64_t hops);
+
+  // `hops`: further messages that wait for each other one after the other. `fill`: how many of all carry their slice
+  // while the ranks further on have nothing to do yet; elsewhere the ranks' own work covers the way.
   Prediction predict(uint64_t hops, uint64_t fill = 0) const;
 
  private:
@@ -91,7 +94,10 @@ class Work {
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
-  uint64_t hop_ns_ = 0;      // the slowest link's
+  uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
+  uint64_t ended_hops_ = 0;  // of earlier ones
+  uint64_t ended_hops_ns_ = 0;
+  uint64_t slowest_hop_ns_ = 0;
   uint64_t covered_hop_ns_ = 0;  // so much of it is a system call of the sender, which has its own to make meanwhile
   uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
 };

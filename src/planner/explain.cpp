@@ -6,6 +6,8 @@
 #include "plan/text.h"
 #include "planner/gpu_tuning.h"
 #include "planner/wire_load.h"
+#include "topology/levels.h"
+#include "topology/network.h"
 #include "topology/tree.h"
 #include "topology/units.h"
 
@@ -29,7 +31,16 @@ std::vector<std::string> assumptions_of(const Topology& topology, Collective col
         "kernels reach the memory of all these GPUs; if not, what is on them goes through the host");
     return assumptions;
   }
-  bool by_gpu = false, by_rdma = false;
+  bool by_gpu = false, by_rdma = false, by_fabrics = false;
+  for (const TopologyHost& host : topology.hosts) {
+    const std::string& fabric = host.inventory.fabric;
+    if (by_fabrics || fabric == topology.hosts.front().inventory.fabric) continue;
+    by_fabrics = fabric_bytes_per_s(topology, fabric).origin == Origin::kDefault;
+  }
+  if (by_fabrics) {
+    assumptions.emplace_back(
+        "half of what the hosts of a fabric can send leaves it, where fabric_bytes_per_s is missing");
+  }
   for (const LinkClass& each : link_classes(topology)) {
     by_rdma = by_rdma || each.link.kind == LinkKind::kRdma;
     by_gpu = by_gpu || (is_between_gpus(each.link.kind) && each.link.kind != LinkKind::kRdma);
@@ -114,6 +125,7 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   uint64_t class_bytes = size_class_bytes(request.size_bytes());
   text += fmt::format("  predicted  {}\n", predicted_text(request, choice.predicted_ns, class_bytes));
   text += fmt::format("  shape      {}\n", shape_text(shape));
+  if (!shape.groups.empty()) text += fmt::format("  groups     {}\n", levels_text(topology, shape.groups));
   text += fmt::format("  why        {}\n", choice.reason);
   if (topology.has_gpu_ranks()) {
     for (const LinkClass& each : link_classes(topology)) text += fmt::format("  link       {}\n", link_text(each));

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "topology/gpu_path.h"
+#include "topology/network.h"
 
 namespace tutti {
+
+static constexpr int kNoHost = -1;  // whose wires are shared by several
 
 bool is_between_gpus(LinkKind kind) {
   switch (kind) {
@@ -67,7 +70,17 @@ const WireLoad::Way& WireLoad::way(int from, int to) {
     if (a.gpu >= 0) take(a.host, path_to_host(here, a.gpu, false));
     if (b.gpu >= 0) take(b.host, path_to_host(there, b.gpu, true));
   }
+  if (here.fabric != there.fabric) leave_fabric(a.host, b.host, way.wires);
   return way;
+}
+
+void WireLoad::leave_fabric(int from, int to, std::vector<size_t>& wires) {
+  for (int host : {from, to}) {
+    const std::string& fabric = topology_.hosts[host].inventory.fabric;
+    std::string name = fmt::format("{} {}", host == from ? "out of" : "into",
+                                   fabric.empty() ? "hosts without a fabric" : "fabric " + fabric);
+    wires.push_back(wire(kNoHost, name, fabric_bytes_per_s(topology_, fabric)));
+  }
 }
 
 size_t WireLoad::wire(int host, const std::string& name, const Figure& bytes_per_s) {

@@ -24,7 +24,7 @@ class WireLoad {
   // As the topology says, found once for each pair of GPUs.
   const TopologyLink& link(int from, int to) { return way(from, to).link; }
   // Onto all wires from the GPU of one to that of the other; where no link is between them, from the one and to the
-  // other one's host.
+  // other one's host. Between hosts of two fabrics onto what leads out of the one and into the other.
   void send(int from, int to, uint64_t bytes);
   // Reads and writes of the memory that the rank's GPU has.
   void touch(int rank, uint64_t bytes);
@@ -47,6 +47,7 @@ class WireLoad {
   };
 
   const Way& way(int from, int to);
+  void leave_fabric(int from, int to, std::vector<size_t>& wires);
   size_t wire(int host, const std::string& name, const Figure& bytes_per_s);
   void add(size_t wire, uint64_t bytes);
 

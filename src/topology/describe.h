@@ -148,6 +148,10 @@ template <typename V, Is<Inventory> T>
 void describe(V& v, T& inventory) {
   v.text("hostname", inventory.hostname);
   v.text("kernel", inventory.kernel);
+  if (may_have<V>(!inventory.fabric.empty())) v.text("fabric", inventory.fabric);
+  if (may_have<V>(inventory.fabric_bytes_per_s.value != 0)) {
+    v.figure("fabric_bytes_per_s", inventory.fabric_bytes_per_s);
+  }
   v.object("identity", inventory.identity);
   v.object("cpu", inventory.cpu);
   v.list("numa_nodes", inventory.numa_nodes);

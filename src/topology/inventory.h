@@ -148,6 +148,10 @@ struct Costs {
 struct Inventory {
   std::string hostname;
   std::string kernel;  // uname -r
+  // The part of the network that it is in, whose hosts are nearer to each other than to others; "": unknown. And what
+  // all of its hosts together send out of it, which is also what they get; value 0: unknown.
+  std::string fabric;
+  Figure fabric_bytes_per_s;
   HostIdentity identity;
   Cpu cpu;
   std::vector<NumaNode> numa_nodes;

@@ -27,6 +27,15 @@ TopologyLink mapped_link(LinkKind kind, bool pull, const Costs& costs) {
   return {kind, true, pull, costs.cache_line_ns, costs.copy_bytes_per_s};
 }
 
+// Between hosts of two fabrics no more than either of these takes.
+void bound_by_fabrics(TopologyLink& link, const TopologyHost& a, const TopologyHost& b) {
+  if (a.inventory.fabric == b.inventory.fabric) return;
+  for (const TopologyHost* host : {&a, &b}) {
+    const Figure& figure = host->inventory.fabric_bytes_per_s;
+    if (figure.value != 0) link.bytes_per_s = least(link.bytes_per_s, figure);
+  }
+}
+
 TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
   const Costs& from = a.inventory.costs;
   const Costs& to = b.inventory.costs;
@@ -38,6 +47,7 @@ TopologyLink tcp_link(const TopologyHost& a, const TopologyHost& b) {
   if (same_kernel) return link;
   link.latency_ns = sum(link.latency_ns, most(a.network_latency_ns, b.network_latency_ns));
   link.bytes_per_s = least(link.bytes_per_s, least(a.network_bytes_per_s, b.network_bytes_per_s));
+  bound_by_fabrics(link, a, b);
   return link;
 }
 
@@ -49,6 +59,7 @@ TopologyLink verbs_link(const TopologyHost& a, const TopologyHost& b) {
   if (is_known(a.network_latency_ns) && is_known(b.network_latency_ns)) {
     link.latency_ns = most(a.network_latency_ns, b.network_latency_ns);
   }
+  bound_by_fabrics(link, a, b);
   return link;
 }
 
@@ -71,6 +82,7 @@ TopologyLink rdma_link(const TopologyHost& a, int gpu_a, const TopologyHost& b, 
   if (is_known(a.network_latency_ns) && is_known(b.network_latency_ns)) {
     link.latency_ns = most(a.network_latency_ns, b.network_latency_ns);
   }
+  bound_by_fabrics(link, a, b);
   return link;
 }
 

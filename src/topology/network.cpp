@@ -4,6 +4,8 @@
 #include <array>
 #include <tuple>
 
+#include "topology/topology.h"
+
 namespace tutti {
 namespace {
 
@@ -42,6 +44,24 @@ Figure nic_bytes_per_s(const Nic& nic) {
   constexpr uint64_t kPayloadBytesPerMbit = 117'500;
   if (nic.speed_mbps == 0) return {kUnknownSpeedMbps * kPayloadBytesPerMbit, Origin::kDefault};
   return {nic.speed_mbps * kPayloadBytesPerMbit, Origin::kSpec};
+}
+
+Figure fabric_bytes_per_s(const Topology& topology, std::string_view fabric) {
+  constexpr uint64_t kAssumedShare = 2;
+  auto sum = [](uint64_t a, uint64_t b) { return std::min(kMostOfAFigure, a + std::min(b, kMostOfAFigure)); };
+  Figure said;
+  uint64_t of_devices = 0;
+  for (const TopologyHost& host : topology.hosts) {
+    if (host.inventory.fabric != fabric) continue;
+    const Figure& figure = host.inventory.fabric_bytes_per_s;
+    if (figure.value != 0 && (said.value == 0 || figure.value < said.value)) said = figure;
+    uint64_t by_rdma = 0;
+    for (const Nic& nic : host.inventory.nics) {
+      if (nic.up && nic.rdma) by_rdma = sum(by_rdma, nic_bytes_per_s(nic).value);
+    }
+    of_devices = sum(of_devices, std::max(by_rdma, host.network_bytes_per_s.value) / kAssumedShare);
+  }
+  return said.value != 0 ? said : Figure{of_devices, Origin::kDefault};
 }
 
 bool is_big_endian(std::string_view architecture) {

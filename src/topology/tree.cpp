@@ -185,6 +185,13 @@ std::string time_text(const Figure& figure) {
   return fmt::format("{} ({})", time_text(figure.value), name_of(figure.origin));
 }
 
+static std::string fabric_text(const Inventory& inventory) {
+  std::string text = "fabric: " + inventory.fabric;
+  const Figure& figure = inventory.fabric_bytes_per_s;
+  if (figure.value == 0) return text;
+  return text + fmt::format(", {} ({}) to and from others", rate_text(figure.value), name_of(figure.origin));
+}
+
 TreeNode tree_of(const Inventory& inventory) {
   std::string system = inventory.kernel.empty() ? "" : fmt::format("Linux {}, ", inventory.kernel);
   TreeNode host{fmt::format("host {}: {}{}", inventory.hostname, system, inventory.cpu.architecture), {}};
@@ -194,6 +201,7 @@ TreeNode tree_of(const Inventory& inventory) {
     std::string memory = node.memory_bytes == 0 ? "" : bytes_text(node.memory_bytes) + ", ";
     host.add(fmt::format("numa {}: {}CPUs {}", node.id, memory, format_cpu_list(node.cpus)));
   }
+  if (!inventory.fabric.empty()) host.add(fabric_text(inventory));
   if (inventory.limits != Limits()) {
     host.add(memory_text(inventory.limits));
     host.add(limits_text(inventory.limits));

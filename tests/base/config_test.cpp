@@ -45,7 +45,7 @@ const std::vector<Range> kRanges = {
     {"ib_region_bytes", 0, INT64_MAX, "automatic"},
     {"ib_dmabuf", 0, 2},
 };
-const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",
+const std::vector<std::string> kFreeTexts = {"address",   "secret_file", "interface",   "fabric",
                                              "algorithm", "plan_file",   "calibration", "tuning",
                                              "cuda_module", "ib_device",   "thread_cpus"};
 

@@ -40,6 +40,13 @@ TEST_CASE("a topology comes from this host, a machine, an inventory or a topolog
   CHECK(*topology_for(quiet(), {file, 4}) == *machine);
 }
 
+TEST_CASE("the option fabric says where this host is") {
+  Config config = quiet();
+  CHECK(topology_for(config, {"", 1})->hosts[0].inventory.fabric.empty());
+  config.fabric = "rack7";
+  CHECK(topology_for(config, {"", 1})->hosts[0].inventory.fabric == "rack7");
+}
+
 TEST_CASE("the option transport is forced") {
   Config config = quiet();
   config.transport = "tcp";

@@ -187,13 +187,15 @@ TEST_CASE("algorithms that say so combine by the binary tree over rank indices")
 TEST_CASE("groups whose numbers are powers of two combine by that tree too") {
   auto collective = GENERATE(TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER);
   const Algorithm& algorithm = *find_algorithm(collective, "hierarchical");
-  for (auto [groups, size] : {std::pair(2, 2), {4, 2}, {2, 4}, {4, 4}, {8, 1}}) {
-    CAPTURE(groups, size);
-    PlanShape shape =
-        algorithm.shape(test::make_topology(groups, size), {.collective = collective, .count = 1000}, {});
-    REQUIRE(shape.group == size);
+  using Groups = std::vector<int>;
+  for (auto [nranks, groups] : {std::pair(4, Groups{2}), {8, {2}}, {8, {4}}, {16, {4}}, {8, {}}, {8, {2, 4}},
+                                {16, {2, 8}}, {16, {2, 4, 8}}}) {
+    CAPTURE(nranks, groups);
+    Request request{.collective = collective, .count = 1000};
+    PlanShape shape = algorithm.shape(test::make_topology(1, nranks), request, {});
+    shape.groups = groups;
     std::vector<std::string> ranks;
-    for (int rank = 0; rank < groups * size; ++rank) ranks.push_back(std::to_string(rank));
+    for (int rank = 0; rank < nranks; ++rank) ranks.push_back(std::to_string(rank));
     Plan plan(shape, algorithm.generate);
     auto results = Brackets(plan).results();
     REQUIRE(static_cast<int>(results.size()) == shape.chunks);

@@ -47,6 +47,24 @@ TEST_CASE("a topology written by hand needs hosts and ranks only") {
   CHECK(parsed->hosts[0].network_bytes_per_s.origin == Origin::kDefault);
 }
 
+TEST_CASE("hosts of two fabrics are linked by no more than leads out of either") {
+  auto hosts = [](const std::string& fabric) {
+    return document(R"("hosts": [{"network_bytes_per_s": {"value": 2e9}, "inventory": {"fabric": "rack1"}},
+      {"network_bytes_per_s": {"value": 2e9}, "inventory": {"fabric": ")" + fabric +
+                    R"(", "fabric_bytes_per_s": {"value": 1e9}}}], "ranks": [{"host": 0}, {"host": 1}])");
+  };
+  auto apart = parse_topology(hosts("rack2"));
+  INFO(apart.status().message());
+  REQUIRE(apart.ok());
+  CHECK(apart->link(0, 1).bytes_per_s == Figure{1'000'000'000, Origin::kUser});
+  CHECK(parse_topology(to_json(*apart)).value() == *apart);
+  CHECK_THAT(to_tree(*apart), Catch::Contains("fabric: rack2, 1 GB/s (user) to and from others\n"));
+  auto together = parse_topology(hosts("rack1"));
+  REQUIRE(together.ok());
+  CHECK(together->link(0, 1).bytes_per_s == Figure{2'000'000'000, Origin::kUser});
+  CHECK_THAT(to_tree(*together), Catch::Contains("fabric: rack1\n"));
+}
+
 TEST_CASE("a topology that contradicts itself is refused with line and reason") {
   CHECK(refusal(document("\"hosts\": [{}],\n\"ranks\": [{\"host\": 0},\n{\"host\": 1}]")) ==
         "line 6: ranks[1].host is 1, but the number of hosts is 1");

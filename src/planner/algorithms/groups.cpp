@@ -1,11 +1,11 @@
 #include "planner/algorithms/groups.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "planner/algorithms/steps.h"
 #include "planner/shape.h"
+#include "topology/levels.h"
 
 namespace tutti {
 namespace {
@@ -15,132 +15,177 @@ constexpr int kMostLinks = 127;
 constexpr int kChannels = 4;
 constexpr uint64_t kLeastOverlapped = uint64_t{1} << 20;
 
-std::string too_many_links(int links) {
-  if (links <= kMostLinks) return "";
-  return fmt::format("every rank would hold {} links; the most is {}", links, kMostLinks);
+std::vector<int> all_groups(const Topology& topology) {
+  std::vector<int> groups;
+  for (const Level& level : levels_of(topology).levels) groups.push_back(level.ranks);
+  return groups;
 }
 
-PlanShape shape_with(int chunks, const Topology& topology, const Request& request, const Tuning& tuning) {
+int links_to_peers(const std::vector<int>& groups, int nranks) {
+  int links = 0, within = 1;
+  for (int ranks : groups) {
+    links += ranks / within - 1;
+    within = ranks;
+  }
+  return links + nranks / within - 1;
+}
+
+int links_in_group(const std::vector<int>& groups, int) { return groups.empty() ? 0 : groups.back(); }
+
+using Links = int (*)(const std::vector<int>& groups, int nranks);
+
+// All selections from the groups that there are, of few levels before those of many.
+std::vector<std::vector<int>> selections(const std::vector<int>& groups) {
+  std::vector<std::vector<int>> all = {{}};
+  for (int ranks : groups) {
+    for (size_t i = 0, before = all.size(); i < before; ++i) {
+      all.push_back(all[i]);
+      all.back().push_back(ranks);
+    }
+  }
+  all.erase(all.begin());
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return all;
+}
+
+std::string admit(const Topology& topology, Links links_of) {
+  bool all_on_gpus = std::all_of(topology.ranks.begin(), topology.ranks.end(),
+                                 [](const TopologyRank& rank) { return rank.gpu >= 0; });
+  if (!all_on_gpus) return "it is for ranks that all sit on GPUs";
+  Levels levels = levels_of(topology);
+  if (levels.levels.empty() && !levels.uneven.empty()) {
+    return fmt::format("{}s have different numbers of ranks, or ranks that are not consecutive",
+                       name_of(levels.uneven.back()));
+  }
+  if (levels.levels.empty()) {
+    return "it is for several hosts with several ranks each, or several GPUs with several ranks each";
+  }
+  int fewest = topology.nranks();
+  for (const std::vector<int>& groups : selections(all_groups(topology))) {
+    fewest = std::min(fewest, links_of(groups, topology.nranks()));
+  }
+  if (fewest <= kMostLinks) return "";
+  return fmt::format("every rank would hold {} links; the most is {}", fewest, kMostLinks);
+}
+
+PlanShape shape_with(std::vector<int> groups, bool by_place, const Topology& topology, const Request& request,
+                     const Tuning& tuning) {
   int channels = request.size_bytes() < kLeastOverlapped ? 1 : kChannels;
+  int places = groups.empty() ? 1 : groups.back();
+  int chunks = by_place ? places : topology.nranks();
   PlanShape shape = basic_shape("hierarchical", topology, request, tuning, chunks, channels);
-  shape.group = ranks_per_group(topology);
+  shape.groups = std::move(groups);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
   return shape;
 }
 
+PlanShape fastest_shape(bool by_place, const Topology& topology, const Request& request, const Tuning& tuning,
+                        Predict predict) {
+  PlanShape fastest = shape_with({}, by_place, topology, request, tuning);
+  uint64_t least_ns = UINT64_MAX;
+  for (std::vector<int>& groups : selections(all_groups(topology))) {
+    if ((by_place ? links_in_group : links_to_peers)(groups, topology.nranks()) > kMostLinks) continue;
+    PlanShape shape = shape_with(std::move(groups), by_place, topology, request, tuning);
+    uint64_t ns = predict({topology, request, tuning}, shape).ns;
+    if (ns >= least_ns) continue;
+    least_ns = ns;
+    fastest = std::move(shape);
+  }
+  return fastest;
+}
+
 }  // namespace
 
-int ranks_per_group(const Topology& topology) {
-  bool by_host = topology.hosts.size() > 1;
-  auto group_of = [&](size_t rank) {
-    const TopologyRank& its = topology.ranks[rank];
-    return by_host ? its.host : its.gpu;
-  };
-  size_t nranks = topology.ranks.size(), size = 1;
-  while (size < nranks && group_of(size) == group_of(0)) ++size;
-  if (nranks % size != 0) return 0;
-  std::set<int> seen;
-  for (size_t rank = 0; rank < nranks; ++rank) {
-    if (group_of(rank) != group_of(rank - rank % size)) return 0;
-    seen.insert(group_of(rank));
+Groups::Groups(const PlanShape& shape, int rank) : rank_(rank), strides_{1} {
+  for (int ranks : shape.groups) {
+    sizes_.push_back(ranks / strides_.back());
+    strides_.push_back(ranks);
   }
-  return seen.size() == nranks / size ? static_cast<int>(size) : 0;
+  sizes_.push_back(shape.nranks / strides_.back());
 }
 
-std::string admit_groups(const Topology& topology, const Request&) {
-  bool all_on_gpus = std::all_of(topology.ranks.begin(), topology.ranks.end(),
-                                 [](const TopologyRank& rank) { return rank.gpu >= 0; });
-  if (!all_on_gpus) return "it is for ranks that all sit on GPUs";
-  int size = ranks_per_group(topology);
-  if (size == 0) {
-    return fmt::format("{} have different numbers of ranks, or ranks that are not consecutive",
-                       topology.hosts.size() > 1 ? "hosts" : "GPUs");
-  }
-  if (size == 1 || size == topology.nranks()) {
-    return "it is for several hosts with several ranks each, or several GPUs with several ranks each";
-  }
-  return too_many_links(size);
+std::string admit_peers(const Topology& topology, const Request&) { return admit(topology, links_to_peers); }
+std::string admit_groups(const Topology& topology, const Request&) { return admit(topology, links_in_group); }
+
+PlanShape shape_by_rank(const Topology& topology, const Request& request, const Tuning& tuning, Predict predict) {
+  return fastest_shape(false, topology, request, tuning, predict);
 }
 
-std::string admit_linked_groups(const Topology& topology, const Request& request) {
-  std::string why_not = admit_groups(topology, request);
-  if (!why_not.empty()) return why_not;
-  int size = ranks_per_group(topology);
-  return too_many_links(size + topology.nranks() / size - 2);
+PlanShape shape_by_place(const Topology& topology, const Request& request, const Tuning& tuning, Predict predict) {
+  return fastest_shape(true, topology, request, tuning, predict);
 }
 
-PlanShape shape_by_rank(const Topology& topology, const Request& request, const Tuning& tuning) {
-  return shape_with(topology.nranks(), topology, request, tuning);
-}
-
-PlanShape shape_by_place(const Topology& topology, const Request& request, const Tuning& tuning) {
-  int size = ranks_per_group(topology);
-  return shape_with(size > 0 ? size : topology.nranks(), topology, request, tuning);
-}
-
-// All ranks of a group go through the groups in the same order, and send what belongs to one before they wait for it,
+// All peers at a level go through the chunks in the same order, and send what belongs to one before they wait for it,
 // so that two slots per stream are enough.
-void reduce_scatter_by_groups(const Groups& groups, int rank, std::vector<Step>& steps) {
-  for (int i = 1; i <= groups.count; ++i) {  // the own group last
-    int group = groups.after(i);
-    int chunk = groups.member(group, groups.place);
-    for (int k = 1; k < groups.size; ++k) {
-      steps.push_back(put(groups.near(k), input(groups.member(group, groups.next(k)))));
-    }
-    std::vector<Place> sources;
-    for (int at = 0; at < groups.size; ++at) {
-      int peer = groups.member(groups.own, at);
-      if (peer != rank) steps.push_back(wait(peer));
-      sources.push_back(peer == rank ? input(chunk) : arrival(peer));
-    }
-    if (groups.count == 1) {
-      steps.push_back(reduce(std::move(sources), output(rank), Finish::kYes));
-      return;
-    }
-    Place partial = groups.size > 1 ? temp(group) : input(chunk);
-    if (groups.size > 1) steps.push_back(reduce(std::move(sources), partial, Finish::kNo));
-    if (group != groups.own) steps.push_back(put(chunk, partial));
+std::vector<Place> LevelSums::exchange(int level, int chunk, Phase before, Phase then) {
+  for (int k = 1; k < groups_.size(level); ++k) {
+    Place partial = sum(level - 1, groups_.with(chunk, level, groups_.next(level, k)), before);
+    before.steps.push_back(put(groups_.peer(level, k), partial, kNoChunk, before.lag));
   }
-  std::vector<Place> partials;
-  for (int group = 0; group < groups.count; ++group) {
-    int peer = groups.member(group, groups.place);
-    if (peer != rank) steps.push_back(wait(peer));
-    partials.push_back(peer != rank ? arrival(peer) : groups.size > 1 ? temp(group) : input(rank));
+  Place own = sum(level - 1, chunk, then);
+  std::vector<Place> sources;
+  for (int at = 0; at < groups_.size(level); ++at) {
+    int peer = groups_.peer_at(level, at);
+    if (peer != groups_.rank()) then.steps.push_back(wait(peer, kNoChunk, then.lag));
+    sources.push_back(peer == groups_.rank() ? own : arrival(peer));
   }
-  steps.push_back(reduce(std::move(partials), output(rank), Finish::kYes));
+  return sources;
+}
+
+Place LevelSums::sum(int level, int chunk, Phase phase) {
+  if (level < 0) return input(chunk);
+  std::vector<Place> sources = exchange(level, chunk, phase, phase);
+  Place partial = next_temp();
+  phase.steps.push_back(reduce(std::move(sources), partial, Finish::kNo, phase.lag));
+  return partial;
+}
+
+void reduce_scatter_by_levels(const Groups& groups, std::vector<Step>& steps) {
+  LevelSums::Phase all{steps};
+  std::vector<Place> sources = LevelSums(groups).exchange(groups.top(), groups.rank(), all, all);
+  steps.push_back(reduce(std::move(sources), output(groups.rank()), Finish::kYes));
 }
 
 void add_reduce_scatter(Work& work, const Request& request, const PlanShape& shape) {
   uint64_t part = ceil_div(request.size_bytes(), shape.nranks);
-  for (int rank = 0; rank < shape.nranks; ++rank) {
-    Groups groups(shape, rank);
-    for (int k = 1; k < groups.size; ++k) work.send(rank, groups.near(k), part, Payload::kCopied, groups.count);
-    for (int i = 1; i < groups.count; ++i) work.send(rank, groups.far(groups.after(i)), part, Payload::kPartial);
-    work.reduce_partial(rank, groups.size, part * groups.count);
-    work.reduce_partial(rank, groups.count, part);
+  int top = Groups(shape, 0).top();
+  for (int level = 0; level <= top; ++level) {
+    for (int rank = 0; rank < shape.nranks; ++rank) {
+      Groups groups(shape, rank);
+      int times = groups.numbers_between(level, top);
+      for (int k = 1; k < groups.size(level); ++k) {
+        work.send(rank, groups.peer(level, k), part, level == 0 ? Payload::kCopied : Payload::kPartial, times);
+      }
+      work.reduce_partial(rank, groups.size(level), part * times);
+    }
+    work.end_phase(work.slices_of(part));
   }
 }
 
-void all_gather_by_groups(const Groups& groups, int rank, std::vector<Step>& steps) {
-  for (int i = 1; i < groups.count; ++i) steps.push_back(put(groups.far(groups.after(i)), output(rank), rank));
-  for (int i = 0; i < groups.count; ++i) {  // the own group first
-    int group = groups.after(i);
-    int chunk = groups.far(group);
-    if (chunk != rank) steps.push_back(wait(chunk, chunk));
-    for (int k = 1; k < groups.size; ++k) steps.push_back(put(groups.near(k), output(chunk), chunk));
-    for (int at = 0; at < groups.size; ++at) {
-      if (at != groups.place) steps.push_back(wait(groups.member(groups.own, at), groups.member(group, at)));
-    }
+void all_gather_by_levels(const Groups& groups, int level, int chunk, std::vector<Step>& steps, int lag, int root) {
+  if (level < 0) return;
+  for (int k = 1; k < groups.size(level); ++k) {
+    int peer = groups.peer(level, k);
+    if (peer != root) steps.push_back(put(peer, output(chunk), chunk, lag));
+  }
+  for (int k = 0; k < groups.size(level); ++k) {  // the own one first
+    int theirs = groups.with(chunk, level, groups.next(level, k));
+    if (k > 0 && groups.rank() != root) steps.push_back(wait(groups.peer(level, k), theirs, lag));
+    all_gather_by_levels(groups, level - 1, theirs, steps, lag, root);
   }
 }
 
 void add_all_gather(Work& work, const Request& request, const PlanShape& shape, Payload payload) {
   uint64_t part = ceil_div(request.size_bytes(), shape.nranks);
-  for (int rank = 0; rank < shape.nranks; ++rank) {
-    Groups groups(shape, rank);
-    for (int k = 1; k < groups.size; ++k) work.send(rank, groups.near(k), part, payload, groups.count);
-    for (int i = 1; i < groups.count; ++i) work.send(rank, groups.far(groups.after(i)), part, payload);
+  int top = Groups(shape, 0).top();
+  for (int level = top; level >= 0; --level) {
+    for (int rank = 0; rank < shape.nranks; ++rank) {
+      Groups groups(shape, rank);
+      int times = groups.numbers_between(level, top);
+      for (int k = 1; k < groups.size(level); ++k) work.send(rank, groups.peer(level, k), part, payload, times);
+    }
+    work.end_phase(work.slices_of(part));
   }
 }
 
