@@ -42,6 +42,8 @@ class Digest {
     add(static_cast<uint64_t>(shape.by_reference));
     add(static_cast<uint64_t>(shape.deliver_directly));
     for (int ranks : shape.groups) add_signed(ranks);
+    if (!shape.order.empty()) add(std::string_view("order"));
+    for (int rank : shape.order) add_signed(rank);
     if (shape.rendezvous) add(std::string_view("rendezvous"));
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }

@@ -119,6 +119,9 @@ struct PlanShape {
   // Ranks that are near each other, in groups within groups, innermost first: groups[l] is how many consecutive ranks
   // each group of level l has. Each divides the next, and the last divides nranks. Empty: there are no groups.
   std::vector<int> groups;
+  // All ranks, those that are near each other after one another, for algorithms in which neighbours exchange. Empty: in
+  // the order of their numbers.
+  std::vector<int> order;
 
   // Whether a Put from kInput or kOutput of this rank may be read by the peer at any time until it releases the
   // message. The checker proves it.

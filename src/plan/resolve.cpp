@@ -203,6 +203,14 @@ Status check_shape(const PlanShape& shape) {
     if (!fits) return wrong("groups", ranks);
     within = ranks;
   }
+  std::vector<bool> is_in_order(static_cast<size_t>(shape.nranks));
+  for (int rank : shape.order) {
+    if (!in_range(rank, 0, shape.nranks - 1) || is_in_order[rank]) return wrong("order", rank);
+    is_in_order[rank] = true;
+  }
+  if (!shape.order.empty() && shape.order.size() != is_in_order.size()) {
+    return error(Code::kInvalidArgument, "the plan's order has {} of {} ranks", shape.order.size(), shape.nranks);
+  }
   int chunks = chunks_of(shape.collective, shape.nranks);
   if (chunks > 0 && shape.chunks != chunks) {
     return error(Code::kInvalidArgument, "the plan's chunks are {}; {} of {} ranks has {}", shape.chunks,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "topology/units.h"
@@ -72,6 +74,18 @@ Levels levels_of(const Topology& topology) {
     found.levels.push_back({kind, ranks});
   }
   return found;
+}
+
+std::vector<int> near_order(const Topology& topology) {
+  std::vector<int> fabrics = fabrics_of(topology);
+  auto place = [&](int rank) {
+    const TopologyRank& its = topology.ranks[rank];
+    return std::tuple(fabrics[its.host], its.host, its.gpu, rank);
+  };
+  std::vector<int> order(topology.ranks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
+  return std::is_sorted(order.begin(), order.end()) ? std::vector<int>() : order;
 }
 
 std::string levels_text(const Topology& topology, const std::vector<int>& groups) {

@@ -30,6 +30,10 @@ struct Levels {
 
 Levels levels_of(const Topology& topology);
 
+// All ranks, fabric by fabric, host by host and GPU by GPU: what a ring goes along. Empty: that is the order of their
+// numbers.
+std::vector<int> near_order(const Topology& topology);
+
 // "4 ranks on each GPU, 8 GPUs on each host, 4 hosts", of those levels whose ranks are among `groups` (ascending).
 std::string levels_text(const Topology& topology, const std::vector<int>& groups);
 

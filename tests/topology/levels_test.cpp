@@ -66,6 +66,15 @@ TEST_CASE("hosts of a fabric are a group, and those that do not tell theirs anot
   CHECK(levels_of(topology).uneven == std::vector{LevelKind::kFabric});
 }
 
+TEST_CASE("ranks that are near each other come after one another") {
+  CHECK(near_order(regular(4, 8, 4)).empty());
+  CHECK(near_order(topology_of({{0, -1}, {1, -1}, {0, -1}, {1, -1}})) == std::vector{0, 2, 1, 3});
+  CHECK(near_order(topology_of({{0, 1}, {0, 0}, {0, 1}, {0, 0}})) == std::vector{1, 3, 0, 2});
+  Topology topology = regular(4, 1, 1);
+  topology.hosts[1].inventory.fabric = topology.hosts[3].inventory.fabric = "rack2";
+  CHECK(near_order(topology) == std::vector{0, 2, 1, 3});
+}
+
 TEST_CASE("levels are told from the inside out") {
   Topology topology = regular(4, 8, 4);
   CHECK(levels_text(topology, {4, 32}) == "4 ranks on each GPU, 8 GPUs on each host, 4 hosts");

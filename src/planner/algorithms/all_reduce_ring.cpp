@@ -1,8 +1,10 @@
 // Ring: reduce-scatter, then all-gather, each in n - 1 hops to the neighbour; every link carries the least bytes.
 // Source: P. Patarasu, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
 #include "planner/algorithms/algorithms.h"
+#include "planner/algorithms/ring.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
+#include "topology/levels.h"
 #include "planner/algorithms/steps.h"
 
 namespace tutti {
@@ -12,6 +14,7 @@ std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   PlanShape shape = basic_shape("ring", topology, request, tuning, topology.nranks());
+  shape.order = near_order(topology);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
   return shape;
@@ -22,17 +25,14 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 RankPlan generate(const PlanShape& shape, int rank, int channel) {
   int n = shape.nranks;
   if (n == 1) return alone(shape);
-  int direction = channel % 2 == 0 ? 1 : n - 1;
-  auto along = [&](int64_t steps) { return static_cast<int>((rank + steps * direction) % n); };
-  int next = along(1);
-  int previous = along(n - 1);
-  auto back = [&](int hops) { return along(n - hops % n); };
+  Ring ring(shape, rank, channel);
+  int next = ring.next(), previous = ring.previous();
 
   std::vector<Step> steps;
   steps.reserve(5 * n);
-  steps.push_back(put(next, input(back(1))));
+  steps.push_back(put(next, input(ring.back(1))));
   for (int hop = 2; hop < n; ++hop) {
-    int chunk = back(hop);
+    int chunk = ring.back(hop);
     steps.push_back(wait(previous));
     steps.push_back(reduce({arrival(previous), input(chunk)}, temp(hop - 2), Finish::kNo));
     steps.push_back(put(next, temp(hop - 2)));
@@ -41,7 +41,7 @@ RankPlan generate(const PlanShape& shape, int rank, int channel) {
   steps.push_back(reduce({arrival(previous), input(rank)}, output(rank), Finish::kYes));
   steps.push_back(put(next, output(rank), rank));
   for (int hop = 1; hop < n; ++hop) {
-    int chunk = back(hop);
+    int chunk = ring.back(hop);
     steps.push_back(wait(previous, chunk));
     if (hop + 1 < n) steps.push_back(put(next, output(chunk), chunk));
   }
@@ -53,8 +53,9 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
   uint64_t part = ceil_div(bytes, n);
   Work work(inputs, shape);
-  for (int rank = 0; rank < n && n > 1; ++rank) {
-    int next = (rank + 1) % n;
+  Ring ring(shape, 0);
+  for (int i = 0; i < n && n > 1; ++i) {
+    int rank = ring.along(i), next = ring.along(i + 1);
     work.send(rank, next, part, Payload::kCopied);
     work.send(rank, next, part, Payload::kPartial, n - 2);
     work.send(rank, next, part, Payload::kStored, n - 1);

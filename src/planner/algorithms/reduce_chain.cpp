@@ -1,9 +1,11 @@
 // Chain: each rank adds its vector to what comes from the one before and passes it on, slice by slice, to the root;
 // every link carries the vector once, whatever the number of ranks.
 #include "planner/algorithms/algorithms.h"
+#include "planner/algorithms/ring.h"
 #include "planner/algorithms/steps.h"
 #include "planner/cost.h"
 #include "planner/shape.h"
+#include "topology/levels.h"
 
 namespace tutti {
 namespace {
@@ -12,6 +14,7 @@ std::string admit(const Topology&, const Request&) { return ""; }
 
 PlanShape shape(const Topology& topology, const Request& request, const Tuning& tuning) {
   PlanShape shape = pipelined_shape("chain", topology, request, tuning);
+  shape.order = near_order(topology);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
   return shape;
@@ -20,8 +23,8 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
 RankPlan generate(const PlanShape& shape, int rank, int) {
   int n = shape.nranks;
   if (n == 1) return alone(shape);
-  int previous = (rank + 1) % n;
-  int next = (rank + n - 1) % n;
+  Ring ring(shape, rank);
+  int previous = ring.next(), next = ring.previous();  // sums go to the root against the order
   if (previous == shape.root) return one_section({put(next, input(0))});
   std::vector<Step> steps = {wait(previous)};
   if (rank == shape.root) {
@@ -37,8 +40,9 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   Work work(inputs, shape);
+  Ring ring(shape, shape.root);
   for (int i = 1; i < n; ++i) {
-    int rank = (shape.root + i) % n, next = (shape.root + i - 1) % n;
+    int rank = ring.along(i), next = ring.along(i - 1);
     work.send(rank, next, bytes, i + 1 == n ? Payload::kCopied : Payload::kPartial);
     work.reduce_partial(next, 2, bytes);
   }
