@@ -172,7 +172,7 @@ void all_gather_by_levels(const Groups& groups, int level, int chunk, std::vecto
   for (int k = 0; k < groups.size(level); ++k) {  // the own one first
     int theirs = groups.with(chunk, level, groups.next(level, k));
     if (k > 0 && groups.rank() != root) steps.push_back(wait(groups.peer(level, k), theirs, lag));
-    all_gather_by_levels(groups, level - 1, chunk, steps, lag, root);
+    all_gather_by_levels(groups, level - 1, theirs, steps, lag, root);
   }
 }
 
