@@ -58,7 +58,7 @@ struct tutti_request {
   std::shared_ptr<tutti::DeviceRegions::Use> input_device;
   std::shared_ptr<tutti::DeviceRegions::Use> output_device;
   std::optional<void*> profiled;    // while it runs: what the profiler has returned for it
-  uint64_t number = 0;              // which collective it is, where ranks' GPUs do some of them; 0: known once it begins
+  uint64_t number = 0;              // which collective it is, where ranks' GPUs do some; 0: known once it begins
   bool is_told = false;             // of such: GpuCalls tells the profiler
   tutti::Status result;             // valid once done
   std::atomic<bool> done{false};

@@ -2,6 +2,7 @@
 // ever, no result that is wrong and said to be right, and the process goes on with other communicators.
 #include <catch2/catch.hpp>
 
+#include <barrier>
 #include <map>
 #include <set>
 
@@ -41,19 +42,21 @@ int contexts_of_thread() {
 // The collective once, then `between` on rank 0, and again. Gives what each rank says of the second.
 std::vector<std::string> make_twice(const Job& job, const std::function<void()>& between,
                                     const std::function<void()>& behind) {
+  std::barrier all_are_there(job.nranks);  // of the ranks' threads, since a failure would come into one of tutti's
   auto body = [&](tutti_comm_t* comm, int rank) {
     Where where = job.placed == Placed::kMixed && rank % 2 == 1 ? Where::kHost : Where::kDevice;
     Stream stream;
     std::string error = run(job.call, comm, rank, job.nranks, stream, where);
-    error += said(comm, tutti_barrier(comm, nullptr));
+    all_are_there.arrive_and_wait();
     if (rank == 0) between();
-    error += said(comm, tutti_barrier(comm, nullptr));
+    all_are_there.arrive_and_wait();
     if (!error.empty()) return "before all: " + error;
     int contexts = contexts_of_thread();
     error = run(job.call, comm, rank, job.nranks, stream, where);
     // Its end may be told to the host after the stream has gone on.
     if (tutti_comm_status(comm) != TUTTI_SUCCESS) error = tutti_last_error(comm);
     if (contexts_of_thread() != contexts) error += "the thread's contexts have changed";
+    all_are_there.arrive_and_wait();
     if (rank == 0) behind();
     return error;
   };

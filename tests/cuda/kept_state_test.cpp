@@ -173,7 +173,8 @@ std::string run_rank(Rank& of, const tutti_unique_id_t& id, int device, const Ho
   std::string failure;
   make_current(Which::kOwn, device);
   {
-    OnGpu<int32_t> in(kCount * 4), out(kCount * 4), host_in(kCount * 4, Where::kHost), host_out(kCount * 4, Where::kHost);
+    OnGpu<int32_t> in(kCount * 4), out(kCount * 4);
+    OnGpu<int32_t> host_in(kCount * 4, Where::kHost), host_out(kCount * 4, Where::kHost);
     Stream stream;
     make_current(how.at_join, device);
     of.kept("init", [&] { return tutti_comm_init_rank_config(&of.comm, of.nranks, &id, of.rank, config); });

@@ -33,7 +33,8 @@ std::vector<TestedCall> calls_of_every_type(uint64_t count) {
 }
 
 TEST_CASE("every type, operation and collective among GPU and CPU ranks is what a loop gives") {
-  for (const Layout& layout : {Layout{Where::kDevice, Where::kHost}, Layout{Where::kHost, Where::kDevice, Where::kPinned},
+  for (const Layout& layout : {Layout{Where::kDevice, Where::kHost},
+                               Layout{Where::kHost, Where::kDevice, Where::kPinned},
                                Layout{Where::kDevice, Where::kHost, Where::kManaged, Where::kHost}}) {
     for (const char* transport : {"shm", "tcp"}) {
       INFO(layout.size() << " ranks over " << transport);
