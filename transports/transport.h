@@ -157,8 +157,8 @@ class Link {
   // the plan; a link of several lanes (Transport::lanes()) sends each channel's payloads over its own one.
   virtual Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
                                 int channel = kNoChannel) = 0;
-  // Memory of at least so many bytes to compose a payload in, which a put of that channel then sends without a copy: the
-  // caller's until a put has it as its source, and the Link's again from when poll() has counted that put. nullptr:
+  // Memory of at least so many bytes to compose a payload in, which a put of that channel then sends without a copy:
+  // the caller's until a put has it as its source, and the Link's again from when poll() has counted that put. nullptr:
   // there is none now, or it makes no difference here.
   virtual std::byte* stage(size_t /*size_bytes*/, int /*channel*/) { return nullptr; }
   // The line alone. On mapped memory: words 1..7, release store of word 0, and the peer's doorbell only if the peer

@@ -78,8 +78,8 @@ class Links {
   bool may_reach_all_device_memory() const { return reaches_all_device_memory_.load(std::memory_order_acquire); }
   // Any thread: whether the link to `rank` is one of it. Not before it is connected.
   bool reaches_device_memory(int rank) const { return reaches_device_memory_[rank].load(std::memory_order_acquire); }
-  // To be asked as calls use it: a link that has gone over to TCP would wait for each copy, so from the next call on what
-  // it sends of GPUs and receives there is staged.
+  // To be asked as calls use it: a link that has gone over to TCP would wait for each copy, so from the next call on
+  // what it sends of GPUs and receives there is staged.
   void look_at_carrier(int rank);
   // Where that is for a peer that puts into it, which knows of it from here on if its link reaches it. `told`: to whom
   // this was told before.

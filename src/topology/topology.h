@@ -91,7 +91,7 @@ class Topology {
   bool oversubscribed() const;
   // Whether each rank reaches each other one by RDMA alone.
   bool joined_by_rdma() const;
-  // Of the rank that has the fewest of them, where ranks of several hosts reach each other by RDMA; 0: where they do not.
+  // Of the rank that has the fewest of them, where ranks of several hosts reach each other by RDMA; 0: where not.
   int rdma_lanes() const;
   // Whether any rank sits on a GPU. Communicators of today have none: what they have on devices is staged through the
   // host.

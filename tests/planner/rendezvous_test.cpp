@@ -61,7 +61,8 @@ TEST_CASE("every algorithm that moves is proven with a rendezvous, too") {
         INFO(name_of(shape.collective) << " by " << shape.algorithm << " of " << nranks << ": " << proven.message());
         REQUIRE(proven.ok());
       }
-      CHECK(plan.digest() != Plan(algorithm->shape(test::with_rdma(nranks), request, {}), algorithm->generate).digest());
+      PlanShape without = algorithm->shape(test::with_rdma(nranks), request, {});
+      CHECK(plan.digest() != Plan(without, algorithm->generate).digest());
     }
   }
 }

@@ -1,8 +1,8 @@
 // Which lane of a verbs link takes what: each channel of a plan has its own, so that the planner decides what goes over
-// which device. And what happens when one of them fails: it is shut, what had come over it
-// before is taken, and each end tells the other how many messages have come. Only then does nothing of the lane reach
-// the peer's memory any more, and what the peer has not received goes over the lanes that are left, or, where none is,
-// over the connection by which the ends met. The receiver puts messages in order by their numbers.
+// which device. And what happens when one of them fails: it is shut, what had come over it before is taken, and each
+// end tells the other how many messages have come. Only then does nothing of the lane reach the peer's memory any more,
+// and what the peer has not received goes over the lanes that are left, or, where none is, over the connection by which
+// the ends met. The receiver puts messages in order by their numbers.
 #include <algorithm>
 
 #include "base/log.h"
@@ -18,8 +18,8 @@ constexpr int kSilenceMs = 25'000;  // as long as a connection without traffic l
 constexpr uint64_t kLoadBytes = 32 * 1024;
 uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / kLoadBytes; }
 
-// A channel keeps to its lane until that is behind another one by so much: then the devices are not equally fast, or the
-// plan has fewer channels than there are lanes.
+// A channel keeps to its lane until that is behind another one by so much: then the devices are not equally fast, or
+// the plan has fewer channels than there are lanes.
 constexpr uint64_t kMostBehind = 4 * 1024 * 1024 / kLoadBytes;
 
 }  // namespace
