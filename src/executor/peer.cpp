@@ -129,7 +129,9 @@ Result<PutResult> SendStream::send_inline(uint64_t signature, std::span<const st
   return result;
 }
 
-Result<PutResult> SendStream::send(Line line, std::span<const std::byte> payload, RemoteSlice into) {
+// By reference: a copy would load 16 bytes at a time what was just stored in words of 8, which a core can do only when
+// they have left its store buffer, behind the whole payload.
+Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> payload, RemoteSlice into) {
   MessageKind kind = kind_of(line);
   RemoteSlice where = next_line();
   if (kind == MessageKind::kSlot && peer_.mapped()) set_offset_in_slot(line, offset_);

@@ -96,7 +96,7 @@ class SendStream {
     BufferPool::Buffer buffer;
   };
 
-  Result<PutResult> send(Line line, std::span<const std::byte> payload, RemoteSlice into);
+  Result<PutResult> send(Line&& line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
   // Where the payload of the next message goes, which is of this kind, when the slots are not mapped.
   RemoteSlice place_of_next(MessageKind kind) const;
