@@ -87,7 +87,9 @@ bool all_mapped(const Topology& topology) {
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks, int least_channels) {
   PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, least_channels);
-  uint64_t usual = cached_slice_bytes(topology, tuning);
+  // What RDMA devices bring from buffer to buffer is in no core's cache, and each slice is a message.
+  bool only_moves = !reduces(request.collective) && topology.joined_by_rdma();
+  uint64_t usual = only_moves ? tuning.max_slice_bytes : cached_slice_bytes(topology, tuning);
   uint64_t wanted = std::clamp(chunk_bytes_of(shape, request), kSmallestSliceBytes, usual);
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;

@@ -83,6 +83,23 @@ TEST_CASE("what RDMA devices move is not priced as what goes through sockets") {
   }
 }
 
+TEST_CASE("what RDMA devices only move has slices as large as slots, what is combined those of a core's cache") {
+  Topology topology = test::with_rdma(4);
+  Tuning tuning;
+  tuning.max_slice_bytes = 512 << 10;
+  auto slice_bytes = [&](Collective collective, const char* algorithm, const Topology& of) {
+    tuning.algorithm = algorithm;
+    Request request = all_reduce_of(64 << 20);
+    request.collective = collective;
+    request.root = has_root(collective) ? 0 : -1;
+    return must_choose(of, request, tuning).plan.shape().slice_bytes;
+  };
+  CHECK(slice_bytes(TUTTI_BROADCAST, "direct", topology) == tuning.max_slice_bytes);
+  CHECK(slice_bytes(TUTTI_ALL_GATHER, "ring", topology) == tuning.max_slice_bytes);
+  CHECK(slice_bytes(TUTTI_ALL_REDUCE, "ring", topology) == 128 << 10);
+  CHECK(slice_bytes(TUTTI_BROADCAST, "direct", test::make_topology(4, 1)) == 128 << 10);
+}
+
 TEST_CASE("a receiver that has said where its output is copies nothing") {
   Topology topology = test::with_rdma(2);
   for (TopologyHost& host : topology.hosts) host.network_bytes_per_s.value = 1'000'000'000'000;
