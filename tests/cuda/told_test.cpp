@@ -246,7 +246,7 @@ TEST_CASE("a call of GPUs that fails is told as failed, once") {
   for (bool on_one_gpu : {true, false}) {
     INFO("on one GPU: " << on_one_gpu);
     Profile profiles[kRanks];
-    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "300"}}, [&](tutti_comm_t* comm, int rank) {
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
       Stream stream;
       OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
       std::string error = install(comm, profiles[rank]);
@@ -258,7 +258,9 @@ TEST_CASE("a call of GPUs that fails is told as failed, once") {
       (void)stream.synchronize();
       // As for every call: once the caller knows, its end is told or about to be.
       await([&] { return profiles[rank].running() == 0; });
-      return std::string(tutti_comm_status(comm) == TUTTI_TIMEOUT ? "" : tutti_last_error(comm));
+      // The other one may hear of it first from what they share.
+      bool has_failed = rank == 0 ? tutti_comm_status(comm) == TUTTI_TIMEOUT : tutti_comm_status(comm) != TUTTI_SUCCESS;
+      return std::string(has_failed ? "" : tutti_last_error(comm));
     });
     for (const std::string& each : wrong) CHECK(each == "");
     CHECK(profiles[0].begun() == 2);
@@ -273,7 +275,7 @@ TEST_CASE("what was told has ended when its communicator has") {
   for (bool aborts : {true, false}) {
     INFO("aborts: " << aborts);
     Profile profile;
-    auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "300"}}, [&](tutti_comm_t* comm, int rank) {
+    auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
       Stream stream;
       OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
       std::string error = rank == 0 ? install(comm, profile) : "";
