@@ -98,7 +98,9 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       sending_ns_(topology_.ranks.size()) {
   uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
-  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers));
+  // Each channel goes over a device of its own, as far as there are any.
+  int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
+  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers, lanes));
   if (topology_.has_gpu_ranks()) {
     wires_.emplace(topology_);
     gpu_ns_.resize(topology_.ranks.size());
@@ -112,7 +114,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   }
 }
 
-Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers) const {
+Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const {
   const Inventory& inventory = host.inventory;
   const Costs& costs = inventory.costs;
   Host made;
@@ -156,8 +158,6 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.send_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
   made.receive_bytes_per_s = rate_with(receiving, saturating_mul(2, uncached));
   made.l2_bytes = cache_bytes_per_cpu(inventory);
-  // Each channel goes over a device of its own, as far as there are any.
-  int lanes = std::clamp(topology_.rdma_lanes(), 1, shape_.channels);
   made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
   return made;
 }

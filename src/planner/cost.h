@@ -81,7 +81,7 @@ class Work {
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
   static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s);
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
-  Host make_host(const TopologyHost& host, uint64_t bytes, int workers) const;
+  Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
   const Topology& topology_;

@@ -49,7 +49,8 @@ PlanShape shape_without_slices(std::string_view algorithm, const Topology& topol
   // Where only some ranks know the counts, what the request says is no size.
   bool is_large = request.size_bytes() >= kLeastSharedBytes && !has_counts(request.collective);
   int workers = is_large ? workers_of(topology, tuning) : 1;
-  int lanes = is_large || has_counts(request.collective) ? std::min(topology.rdma_lanes(), kUsualChannels) : 1;
+  bool may_be_large = request.size_bytes() >= kLeastSharedBytes || has_private_counts(request.collective);
+  int lanes = may_be_large ? std::min(topology.rdma_lanes(), kUsualChannels) : 1;
   int usual = std::max({least_channels, workers, lanes});
   shape.channels = std::clamp(tuning.channels > 0 ? tuning.channels : usual, 1, kMaxPlanChannels);
   shape.chunks = chunks;

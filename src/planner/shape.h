@@ -11,8 +11,8 @@ namespace tutti {
 
 // A channel for each worker in large calls, or for each RDMA port that ranks use side by side (kUsualChannels at most;
 // also where only some ranks know the sizes), else one, unless the user says otherwise; slices that are as large as a
-// core's own cache allows: each costs its messages, and where slices do not overlap, no other rank waits for the first
-// of them.
+// core's own cache allows, or as slots, where RDMA devices move them: each costs its messages, and where slices do not
+// overlap, no other rank waits for the first of them.
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,
                       const Tuning& tuning, int chunks = 1, int least_channels = 1);
 // The same for an algorithm in which a rank passes slices on while it receives further ones: a few of them are under

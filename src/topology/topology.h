@@ -39,7 +39,7 @@ struct TopologyLink {
   friend bool operator==(const TopologyLink&, const TopologyLink&) = default;
 };
 
-inline constexpr int kMostRdmaLanes = 16;
+inline constexpr int kMostRdmaLanes = 4;
 
 struct TopologyHost {
   // The first rank's, except cpu.allowed_cpus: the union over this host's ranks (a launcher may bind each to its own

@@ -33,9 +33,11 @@ struct VerbsShared {
   VerbsExports exports;                 // ends before the devices
   BellRow bells;
 
-  // Transport::lanes(). Of ports that were named all are used at once, of others two that are alike: a slow one would
-  // hold up what goes over the fast one.
+  // Queue pairs of a link, as far as this rank's ports go. Of ports that were named all are used at once, of others two
+  // that are alike: a slow one would hold up what goes over the fast one.
   size_t lanes() const;
+  // Different ports among them that are as fast as the fastest: Transport::lanes().
+  size_t fast_ports() const;
 };
 
 class VerbsLink final : public Link {

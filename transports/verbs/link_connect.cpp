@@ -4,6 +4,8 @@
 // way: they begin again with other ports, as far as they have some.
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <string>
 
 #include "base/log.h"
 #include "transports/verbs/link.h"
@@ -132,6 +134,14 @@ size_t VerbsShared::lanes() const {
   if (!options.device.empty()) return std::min(kMostLanes, rails.size());
   auto is_as_fast = [this](const VerbsRail& rail) { return rail.port.speed_mbps == rails.front().port.speed_mbps; };
   return std::count_if(rails.begin(), rails.end(), is_as_fast) > 1 ? 2 : 1;
+}
+
+size_t VerbsShared::fast_ports() const {
+  std::set<std::string> names;
+  for (const VerbsRail& rail : rails) {
+    if (rail.port.speed_mbps == rails.front().port.speed_mbps) names.insert(rail.port.name());
+  }
+  return std::min(lanes(), names.size());
 }
 
 Result<bool> VerbsLink::look_at_queue() {

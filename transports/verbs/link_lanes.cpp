@@ -14,13 +14,14 @@ namespace {
 constexpr int64_t kGraceMs = 100;  // in which the end of a peer turns out to be the cause of an error
 constexpr int kSilenceMs = 25'000;  // as long as a connection without traffic lasts when its peer is gone
 
-// What decides between lanes. Short messages alone stay on the first one, so that one queue is looked at, not several.
+// What decides between lanes. Short messages alone stay on a channel's lane, or on the first one of none's, so that few
+// queues are looked at.
 constexpr uint64_t kLoadBytes = 32 * 1024;
 uint64_t load_of(const VerbsLane& lane) { return lane.sender().queued_bytes() / kLoadBytes; }
 
-// A channel keeps to its lane until that is behind another one by so much: then the devices are not equally fast, or
-// the plan has fewer channels than there are lanes.
-constexpr uint64_t kMostBehind = 4 * 1024 * 1024 / kLoadBytes;
+// A channel keeps to its lane until that is behind another one by half of what its slots hold: then the devices are not
+// equally fast, or the plan has fewer channels than there are lanes.
+constexpr uint64_t kMostBehind = 512 * 1024 / kLoadBytes;
 
 }  // namespace
 

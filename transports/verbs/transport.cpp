@@ -41,7 +41,7 @@ class VerbsTransport final : public Transport {
     return shared_.meeting.listen();
   }
   Blob address() const override { return shared_.meeting.address(); }
-  int lanes() const override { return static_cast<int>(shared_.lanes()); }
+  int lanes() const override { return static_cast<int>(shared_.fast_ports()); }
   void place(const HostPlace& own) override {
     std::vector<PortFacts> ports;
     for (const VerbsRail& rail : shared_.rails) ports.push_back(rail.port);
