@@ -161,7 +161,8 @@ std::vector<Alike> alike_outward(const Topology& topology) {
     const std::string& kernel = host.inventory.identity.boot_id;
     const Costs& costs = host.inventory.costs;
     return std::tuple(hosts_of_kernel[kernel] > 1 ? kernel : "", key_of(costs.tcp_ns), key_of(costs.tcp_bytes_per_s),
-                      key_of(host.network_latency_ns), key_of(host.network_bytes_per_s), each.key());
+                      key_of(host.network_latency_ns), key_of(host.network_bytes_per_s),
+                      std::string_view(host.inventory.fabric), key_of(host.inventory.fabric_bytes_per_s), each.key());
   };
   std::map<decltype(key_of_host(topology.hosts.front(), {})), Alike> by_key;
   for (const TopologyHost& host : topology.hosts) {

@@ -148,10 +148,12 @@ TEST_CASE("link classes are those that all pairs give one by one") {
     std::vector<RankFacts> ranks;
     size_t nranks = 1 + below(12);
     while (ranks.size() < nranks) {
-      Inventory inventory = host(std::string(1, static_cast<char>('a' + below(3))));
+      Inventory inventory = host(std::string(1, static_cast<char>('a' + below(4))));
       inventory.identity.pid_namespace = 20 + below(2);
       inventory.identity.user_namespace = 30 + below(2);
       if (inventory.hostname == "c") inventory.costs.tcp_ns.value = 77'000;
+      if (inventory.hostname != "a") inventory.fabric = "rack";
+      if (inventory.hostname != "c") inventory.fabric_bytes_per_s = {1'000'000'000, Origin::kUser};
       ranks.push_back(rank(inventory, static_cast<int64_t>(1 + below(3))));
     }
     Topology topology = merged(ranks, below(4) == 0 ? "tcp" : "");
