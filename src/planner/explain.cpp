@@ -22,6 +22,17 @@ uint64_t bytes_per_s(uint64_t bytes, uint64_t ns) {
   return static_cast<uint64_t>(std::min<unsigned __int128>(rate, UINT64_MAX));
 }
 
+// Of several fabrics at least one of which does not tell what leads out of it.
+bool assumes_ways_out_of_fabrics(const Topology& topology) {
+  auto fabric = [](const TopologyHost& host) -> const std::string& { return host.inventory.fabric; };
+  auto is_another = [&](const TopologyHost& host) { return fabric(host) != fabric(topology.hosts.front()); };
+  auto is_assumed = [&](const TopologyHost& host) {
+    return fabric_bytes_per_s(topology, fabric(host)).origin == Origin::kDefault;
+  };
+  return std::any_of(topology.hosts.begin(), topology.hosts.end(), is_another) &&
+         std::any_of(topology.hosts.begin(), topology.hosts.end(), is_assumed);
+}
+
 // What predictions for ranks on GPUs count on; none for others.
 std::vector<std::string> assumptions_of(const Topology& topology, Collective collective) {
   std::vector<std::string> assumptions;
@@ -31,16 +42,11 @@ std::vector<std::string> assumptions_of(const Topology& topology, Collective col
         "kernels reach the memory of all these GPUs; if not, what is on them goes through the host");
     return assumptions;
   }
-  bool by_gpu = false, by_rdma = false, by_fabrics = false;
-  for (const TopologyHost& host : topology.hosts) {
-    const std::string& fabric = host.inventory.fabric;
-    if (by_fabrics || fabric == topology.hosts.front().inventory.fabric) continue;
-    by_fabrics = fabric_bytes_per_s(topology, fabric).origin == Origin::kDefault;
-  }
-  if (by_fabrics) {
+  if (assumes_ways_out_of_fabrics(topology)) {
     assumptions.emplace_back(
         "half of what the hosts of a fabric can send leaves it, where fabric_bytes_per_s is missing");
   }
+  bool by_gpu = false, by_rdma = false;
   for (const LinkClass& each : link_classes(topology)) {
     by_rdma = by_rdma || each.link.kind == LinkKind::kRdma;
     by_gpu = by_gpu || (is_between_gpus(each.link.kind) && each.link.kind != LinkKind::kRdma);

@@ -126,8 +126,9 @@ TEST_CASE("hosts in fabrics exchange within these first where what leads out of 
   CHECK_THAT(to_text(topology, request, assumed, {}),
              Contains("  assumed    half of what the hosts of a fabric can send leaves it"));
   constexpr double kOut = 40e9;
-  topology.hosts[1].inventory.fabric_bytes_per_s = topology.hosts[2].inventory.fabric_bytes_per_s = {
-      static_cast<uint64_t>(kOut), Origin::kUser};
+  topology.hosts[2].inventory.fabric_bytes_per_s = {static_cast<uint64_t>(kOut), Origin::kUser};
+  CHECK_THAT(to_text(topology, request, assumed, {}), Contains("half of what"));  // of the first fabric
+  topology.hosts[1].inventory.fabric_bytes_per_s = topology.hosts[2].inventory.fabric_bytes_per_s;
   Choice choice = must_choose(topology, request);
   // With so narrow a way the level of hosts is not worth its hops.
   CHECK(choice.plan.shape().groups == Groups{kRanks, kRanks * kGpus * 2});
