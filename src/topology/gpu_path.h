@@ -37,6 +37,11 @@ GpuPath path_to_network(const Inventory& host, int gpu, bool inward);
 // The way between the GPU and its host's memory.
 GpuPath path_to_host(const Inventory& host, int gpu, bool inward);
 
+// Between GPUs of one host, by path_between() them.
+TopologyLink gpu_link(const GpuPath& path);
+// Between those of two hosts, by path_to_network() of the one, and of the other inward.
+TopologyLink rdma_link(const TopologyHost& a, const GpuPath& out, const TopologyHost& b, const GpuPath& in);
+
 // Of the GPU's memory, reads and writes together.
 Figure memory_bytes_per_s(const Gpu& gpu);
 

@@ -63,15 +63,13 @@ TopologyLink verbs_link(const TopologyHost& a, const TopologyHost& b, int lanes)
   return link;
 }
 
-TopologyLink gpu_link(const Inventory& host, int a, int b) {
-  GpuPath path = path_between(host, a, b);
+}  // namespace
+
+TopologyLink gpu_link(const GpuPath& path) {
   return {path.kind, true, false, path.latency_ns, path.bytes_per_s};
 }
 
-// Between GPUs of two hosts that both have a network device for that.
-TopologyLink rdma_link(const TopologyHost& a, int gpu_a, const TopologyHost& b, int gpu_b) {
-  GpuPath out = path_to_network(a.inventory, gpu_a, false);
-  GpuPath in = path_to_network(b.inventory, gpu_b, true);
+TopologyLink rdma_link(const TopologyHost& a, const GpuPath& out, const TopologyHost& b, const GpuPath& in) {
   TopologyLink link{LinkKind::kRdma, false, false, most(out.latency_ns, in.latency_ns),
                     least(out.bytes_per_s, in.bytes_per_s)};
   // What somebody has measured or written is better than what the devices tell.
@@ -86,13 +84,15 @@ TopologyLink rdma_link(const TopologyHost& a, int gpu_a, const TopologyHost& b, 
   return link;
 }
 
-}  // namespace
-
 bool Topology::same_process(int a, int b) const {
   const TopologyRank& x = ranks[a];
   const TopologyRank& y = ranks[b];
   return x.host == y.host && x.pid == y.pid && x.identity.pid_namespace == y.identity.pid_namespace &&
          x.identity.user_namespace == y.identity.user_namespace;
+}
+
+bool Topology::may_link_gpus(int a, int b) const {
+  return forced_transport.empty() && ranks[a].gpu >= 0 && ranks[b].gpu >= 0;
 }
 
 TopologyLink Topology::link(int a, int b) const {
@@ -101,10 +101,11 @@ TopologyLink Topology::link(int a, int b) const {
   const Costs& costs = host.inventory.costs;
   if (a == b) return {LinkKind::kSelf, true, true, {0, costs.copy_bytes_per_s.origin}, costs.copy_bytes_per_s};
   const TopologyHost& other = hosts[ranks[b].host];
-  bool by_gpu = forced_transport.empty() && ranks[a].gpu >= 0 && ranks[b].gpu >= 0;
-  if (by_gpu && &host == &other) return gpu_link(host.inventory, ranks[a].gpu, ranks[b].gpu);
+  bool by_gpu = may_link_gpus(a, b);
+  if (by_gpu && &host == &other) return gpu_link(path_between(host.inventory, ranks[a].gpu, ranks[b].gpu));
   if (by_gpu && nearest_nic(host.inventory, ranks[a].gpu) && nearest_nic(other.inventory, ranks[b].gpu)) {
-    return rdma_link(host, ranks[a].gpu, other, ranks[b].gpu);
+    return rdma_link(host, path_to_network(host.inventory, ranks[a].gpu, false), other,
+                     path_to_network(other.inventory, ranks[b].gpu, true));
   }
   bool by_verbs = forced_transport == "verbs" || (&host != &other && forced_transport.empty());
   int lanes = std::min(ranks[a].rdma_lanes, ranks[b].rdma_lanes);

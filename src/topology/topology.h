@@ -84,6 +84,8 @@ class Topology {
   // Computed from the two hosts' facts, so n ranks need no n*n table. Symmetric.
   TopologyLink link(int a, int b) const;
   bool same_process(int a, int b) const;
+  // Whether both sit on GPUs and no transport is forced: they are linked by what is between these, if there is a way.
+  bool may_link_gpus(int a, int b) const;
   // The facts of `rank`'s host as that rank sees them: with its own namespaces and affinity mask.
   Inventory inventory_of(int rank) const;
   // Most ranks on one host, and that host's ranks per allowed CPU: above 1 the ranks take turns.
