@@ -47,7 +47,14 @@ Request representative(Request request) {
   return request;
 }
 
-bool ranks_before(const Candidate& a, const Candidate& b) {
+// With the shape of its Plan, where it is admitted.
+struct Weighed {
+  Candidate candidate;
+  PlanShape shape;
+};
+
+bool ranks_before(const Weighed& x, const Weighed& y) {
+  const Candidate &a = x.candidate, &b = y.candidate;
   if (a.admitted != b.admitted) return a.admitted;
   return a.admitted && a.predicted_ns < b.predicted_ns;
 }
@@ -137,21 +144,23 @@ PlanShape shape_of(const Algorithm& algorithm, const Topology& topology, const R
   return shape;
 }
 
-std::vector<Candidate> predict_all(const Topology& topology, const Request& request, const Tuning& tuning) {
-  std::vector<Candidate> candidates;
+// Fastest first, then those not admitted.
+std::vector<Weighed> weigh_all(const Topology& topology, const Request& request, const Tuning& tuning) {
+  std::vector<Weighed> all;
   for (const Algorithm* algorithm : kAlgorithms) {
     if (!serves(*algorithm, request.collective)) continue;
-    Candidate candidate{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)};
+    Weighed weighed{{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)}, {}};
+    Candidate& candidate = weighed.candidate;
     if (candidate.reason.empty()) {
-      PlanShape shape = shape_of(*algorithm, topology, request, tuning);
-      Prediction prediction = algorithm->predict({topology, request, tuning}, shape);
+      weighed.shape = shape_of(*algorithm, topology, request, tuning);
+      Prediction prediction = algorithm->predict({topology, request, tuning}, weighed.shape);
       candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
     }
-    candidates.push_back(std::move(candidate));
+    all.push_back(std::move(weighed));
   }
   // Stable: of equals the one listed first.
-  std::stable_sort(candidates.begin(), candidates.end(), ranks_before);
-  return candidates;
+  std::stable_sort(all.begin(), all.end(), ranks_before);
+  return all;
 }
 
 }  // namespace
@@ -203,7 +212,8 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
 
   Request request = representative(asked);
   Choice choice;
-  choice.candidates = predict_all(topology, request, tuning);
+  std::vector<Weighed> weighed = weigh_all(topology, request, tuning);
+  for (const Weighed& each : weighed) choice.candidates.push_back(each.candidate);
   const Candidate& best = best_of(choice.candidates, request, all_mapped(topology));
   auto chosen = choice.candidates.cbegin() + (&best - choice.candidates.data());
   auto named = [&](std::string_view name) {
@@ -230,7 +240,8 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
                  chosen->reason);
   }
   const Algorithm* algorithm = find_algorithm(request.collective, chosen->algorithm);
-  choice.plan = Plan(shape_of(*algorithm, topology, request, tuning), algorithm->generate);
+  PlanShape& shape = weighed[static_cast<size_t>(chosen - choice.candidates.cbegin())].shape;
+  choice.plan = Plan(std::move(shape), algorithm->generate);
   choice.predicted_ns = chosen->predicted_ns;
   choice.reason = reason_for(choice.candidates, *chosen, ground);
   return choice;
