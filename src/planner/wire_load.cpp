@@ -50,7 +50,8 @@ bool is_between_gpus(LinkKind kind) {
 WireLoad::WireLoad(const Topology& topology) : topology_(topology) {
   for (const TopologyHost& host : topology.hosts) {
     size_t gpus = host.inventory.gpus.size();
-    hosts_.push_back({devices_of(host.inventory), fabric_of(host.inventory), std::vector<Way>(gpus * (gpus + kEnds))});
+    hosts_.push_back({devices_of(host.inventory), fabric_of(host.inventory), static_cast<int>(gpus),
+                      std::vector<Way>(gpus * (gpus + kEnds))});
   }
 }
 
@@ -85,7 +86,7 @@ TopologyLink WireLoad::link(int from, int to) {
   const TopologyRank& a = topology_.ranks[from];
   const TopologyRank& b = topology_.ranks[to];
   if (a.host == b.host && topology_.may_link_gpus(from, to)) {
-    return gpu_link(*way_between(a.host, a.gpu, b.gpu).path);
+    return gpu_link(*way(a.host, a.gpu, b.gpu).path);
   }
   if (a.host == b.host || !are_joined_by_network(from, to)) return topology_.link(from, to);
   const GpuPath& out = *way_to(a.host, a.gpu, End::kToNetwork).path;
@@ -97,7 +98,7 @@ void WireLoad::send(int from, int to, uint64_t bytes) {
   const TopologyRank& a = topology_.ranks[from];
   const TopologyRank& b = topology_.ranks[to];
   if (a.host == b.host && topology_.may_link_gpus(from, to)) {
-    add(way_between(a.host, a.gpu, b.gpu), bytes);
+    add(way(a.host, a.gpu, b.gpu), bytes);
   } else if (a.host != b.host && are_joined_by_network(from, to)) {
     add(way_to(a.host, a.gpu, End::kToNetwork), bytes);
     add(way_to(b.host, b.gpu, End::kFromNetwork), bytes);
@@ -115,29 +116,25 @@ void WireLoad::touch(int rank, uint64_t bytes) {
 
 WireLoad::Busiest WireLoad::busiest() const {
   Busiest most;
-  for (const Loaded& each : loaded_) {
-    unsigned __int128 ns = static_cast<unsigned __int128>(each.bytes) * 1'000'000'000 / each.bytes_per_s;
+  for (size_t i = 0; i < wires_.size(); ++i) {
+    unsigned __int128 ns = static_cast<unsigned __int128>(bytes_[i]) * 1'000'000'000 / wires_[i].bytes_per_s;
     uint64_t bounded = ns > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(ns);
-    if (bounded > most.ns) most = {bounded, each.name};
+    if (bounded > most.ns) most = {bounded, wires_[i].name};
   }
   return most;
 }
 
-const WireLoad::Way& WireLoad::way_between(int host, int from, int to) { return way(host, from, to); }
-
 const WireLoad::Way& WireLoad::way_to(int host, int gpu, End end) {
-  auto gpus = static_cast<int>(topology_.hosts[host].inventory.gpus.size());
-  return way(host, gpu, gpus + static_cast<int>(end));
+  return way(host, gpu, hosts_[host].gpus + static_cast<int>(end));
 }
 
-// A GPU's ways to the GPUs of its host come first.
 const WireLoad::Way& WireLoad::way(int host, int gpu, int number) {
-  const Inventory& inventory = topology_.hosts[host].inventory;
-  size_t at = static_cast<size_t>(gpu) * (inventory.gpus.size() + kEnds) + static_cast<size_t>(number);
-  Way& way = hosts_[host].ways[at];
+  Host& its = hosts_[host];
+  auto at = static_cast<size_t>(gpu * (its.gpus + kEnds) + number);
+  Way& way = its.ways[at];
   if (way.path != nullptr) return way;
-  std::optional<GpuPath>& path = devices_[hosts_[host].devices].paths[at];
-  if (!path) path = find(inventory, gpu, number);
+  std::optional<GpuPath>& path = devices_[its.devices].paths[at];
+  if (!path) path = find(topology_.hosts[host].inventory, gpu, number);
   way.path = &*path;
   for (const PathWire& each : path->wires) way.wires.push_back(wire(host, each.name, each.bytes_per_s));
   return way;
@@ -173,8 +170,11 @@ size_t WireLoad::edge(std::optional<size_t>& known, const Fabric& fabric, std::s
 }
 
 size_t WireLoad::wire(int host, const std::string& name, const Figure& bytes_per_s) {
-  auto [entry, fresh] = index_.try_emplace({host, name}, loaded_.size());
-  if (fresh) loaded_.push_back({name, std::max<uint64_t>(1, bytes_per_s.value), 0});
+  auto [entry, fresh] = index_.try_emplace({host, name}, wires_.size());
+  if (fresh) {
+    wires_.push_back({name, std::max<uint64_t>(1, bytes_per_s.value)});
+    bytes_.push_back(0);
+  }
   return entry->second;
 }
 
@@ -184,7 +184,7 @@ void WireLoad::add(const Way& way, uint64_t bytes) {
 
 void WireLoad::add(size_t wire, uint64_t bytes) {
   constexpr uint64_t kMost = UINT64_MAX / 16;
-  loaded_[wire].bytes = std::min(kMost, std::min(kMost, loaded_[wire].bytes) + std::min(kMost, bytes));
+  bytes_[wire] = std::min(kMost, bytes_[wire] + std::min(kMost, bytes));
 }
 
 }  // namespace tutti

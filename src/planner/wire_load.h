@@ -50,30 +50,30 @@ class WireLoad {
   };
   struct Way {
     const GpuPath* path = nullptr;  // null: not yet looked for
-    std::vector<size_t> wires;      // in loaded_
+    std::vector<size_t> wires;      // in wires_
   };
   struct Host {
     size_t devices = 0;  // in devices_
     size_t fabric = 0;   // in fabrics_
-    std::vector<Way> ways;
+    int gpus = 0;
+    std::vector<Way> ways;  // of the first GPU, the second ...
   };
-  // What leads out of a fabric and into it; in loaded_.
+  // What leads out of a fabric and into it; in wires_.
   struct Fabric {
     std::string name;
     std::optional<size_t> out, in;
   };
-  struct Loaded {
+  struct Wire {
     std::string name;
     uint64_t bytes_per_s = 1;
-    uint64_t bytes = 0;
   };
 
   size_t devices_of(const Inventory& inventory);
   size_t fabric_of(const Inventory& inventory);
   bool are_joined_by_network(int from, int to) const;
-  const Way& way_between(int host, int from, int to);
-  const Way& way_to(int host, int gpu, End end);
+  // `number`: of the GPU to which it leads, or after these of the End.
   const Way& way(int host, int gpu, int number);
+  const Way& way_to(int host, int gpu, End end);
   GpuPath find(const Inventory& inventory, int gpu, int number) const;
   void leave_fabric(int from, int to, uint64_t bytes);
   size_t edge(std::optional<size_t>& known, const Fabric& fabric, std::string_view direction);
@@ -86,7 +86,8 @@ class WireLoad {
   std::vector<Fabric> fabrics_;
   std::vector<Host> hosts_;
   std::map<std::pair<int, std::string>, size_t> index_;  // of wires, by host and name
-  std::vector<Loaded> loaded_;
+  std::vector<Wire> wires_;
+  std::vector<uint64_t> bytes_;  // on each of them; apart, since all sends come by
 };
 
 }  // namespace tutti
