@@ -144,6 +144,24 @@ TEST_CASE("hosts in fabrics exchange within these first where what leads out of 
              about(2.0 * kLarge / kOut));
 }
 
+TEST_CASE("groups by which a rank would hold too many links are not taken, however quick they are") {
+  Topology topology = placed(samples::nccl_host("eight-gpus-nvswitch"),
+                             {.nranks = kHosts * kGpus * 32, .hosts = kHosts, .on_gpus = true});
+  for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_BROADCAST, TUTTI_REDUCE}) {
+    CAPTURE(name_of(collective));
+    const Algorithm& algorithm = *find_algorithm(collective, "hierarchical");
+    Request request = request_of(collective, 0, kLarge);
+    CHECK(algorithm.admit(topology, request) == "");
+    PlanShape shape = algorithm.shape(topology, request, {});
+    std::set<int> peers;
+    RankPlan part = algorithm.generate(shape, 0, 0);
+    for (const Step& step : part.sections[0].steps) peers.insert(step.peer);
+    peers.erase(-1);
+    CHECK(peers.size() > 1);
+    CHECK(peers.size() <= 127);
+  }
+}
+
 TEST_CASE("other collectives take the levels that bring least over NVLink and the network") {
   Topology topology = cluster();
   struct Expected {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "topology/network.h"
+
 namespace tutti {
 namespace {
 
@@ -44,6 +46,10 @@ TEST_CASE("groups that tell nothing are left out") {
   // All ranks of a host on its one GPU.
   CHECK(levels_of(regular(3, 1, 4)).levels == Found{{LevelKind::kHost, 4}});
   CHECK(levels_of(topology_of({{0, -1}, {0, -1}, {1, -1}, {1, -1}})).levels == Found{{LevelKind::kHost, 2}});
+  // Where some ranks are in the host's memory there are no groups by GPU.
+  Levels mixed = levels_of(topology_of({{0, -1}, {0, -1}, {0, 0}, {0, 0}, {1, -1}, {1, 0}, {1, 0}, {1, 0}}));
+  CHECK(mixed.levels == Found{{LevelKind::kHost, 4}});
+  CHECK(mixed.uneven.empty());
 }
 
 TEST_CASE("groups of different sizes, or of ranks that are not consecutive, are left out and named") {
@@ -64,6 +70,23 @@ TEST_CASE("hosts of a fabric are a group, and those that do not tell theirs anot
   std::swap(topology.hosts[1].inventory.fabric, topology.hosts[2].inventory.fabric);
   CHECK(levels_of(topology).levels == Found{{LevelKind::kGpu, 2}, {LevelKind::kHost, 4}});
   CHECK(levels_of(topology).uneven == std::vector{LevelKind::kFabric});
+}
+
+TEST_CASE("out of a fabric leads the least that one of its hosts says, else half of what their devices carry") {
+  Topology topology = regular(4, 1, 1);
+  for (int host = 0; host < 4; ++host) {
+    topology.hosts[host].inventory.fabric = host < 3 ? "a" : "b";
+    topology.hosts[host].network_bytes_per_s = {10'000, Origin::kSpec};
+  }
+  CHECK(fabric_bytes_per_s(topology, "a") == Figure{3 * 5'000, Origin::kDefault});
+  Nic rdma{.speed_mbps = 100, .up = true, .rdma = true};
+  topology.hosts[0].inventory.nics = {rdma, rdma};
+  CHECK(fabric_bytes_per_s(topology, "a") == Figure{100 * 117'500 + 2 * 5'000, Origin::kDefault});
+  topology.hosts[0].inventory.fabric_bytes_per_s = {7'000, Origin::kUser};
+  topology.hosts[1].inventory.fabric_bytes_per_s = {6'000, Origin::kProbe};
+  topology.hosts[2].inventory.fabric_bytes_per_s = {8'000, Origin::kUser};
+  CHECK(fabric_bytes_per_s(topology, "a") == Figure{6'000, Origin::kProbe});
+  CHECK(fabric_bytes_per_s(topology, "b") == Figure{5'000, Origin::kDefault});
 }
 
 TEST_CASE("ranks that are near each other come after one another") {
