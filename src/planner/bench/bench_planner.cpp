@@ -1,5 +1,5 @@
 // How long planning takes: what a rank does before its first call of a kind, and proving all ranks' parts together.
-// Arguments: numbers of hosts, each with 8 ranks; without any 1, 8 and 125.
+// Arguments: numbers of hosts, each with 8 ranks, once in its memory and once on a GPU each; without any 1, 8 and 125.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@ namespace tutti {
 namespace {
 
 constexpr int kRanksPerHost = 8;
+constexpr int kHostsPerFabric = 5;
 constexpr int kRounds = 3;
 
 Topology cluster(int hosts) {
@@ -24,6 +25,20 @@ Topology cluster(int hosts) {
   host.hostname = host.identity.boot_id = "host";
   host.cpu.logical_cpus = 64;
   return placed(host, {.nranks = hosts * kRanksPerHost, .hosts = hosts});
+}
+
+// A GPU and a network device for each rank, the GPUs of a host joined by switches.
+Topology gpu_cluster(int hosts) {
+  Inventory host;
+  host.hostname = host.identity.boot_id = "host";
+  for (int i = 0; i < kRanksPerHost; ++i) {
+    NvLink links{.to_switch = true, .links = 18, .bytes_per_s = {23'500'000'000, Origin::kSpec}};
+    host.gpus.push_back({.pci_address = fmt::format("0000:{}0:00.0", i + 1), .nvlinks = {links}});
+    host.nics.push_back({.name = fmt::format("rdma{}", i), .speed_mbps = 400'000, .up = true, .rdma = true});
+  }
+  Topology topology = placed(host, {.nranks = hosts * kRanksPerHost, .hosts = hosts, .on_gpus = true});
+  for (int h = 0; h < hosts; ++h) topology.hosts[h].inventory.fabric = fmt::format("fabric {}", h / kHostsPerFabric);
+  return topology;
 }
 
 template <class Body>
@@ -60,8 +75,9 @@ void measure(const Topology& topology, Collective collective, uint64_t size_byte
     }
   });
   double all_parts = median_ms([&] { must(validate(plan, {.slices = 1})); });
-  fmt::print("{:>6} {:>14} {:>10} {:<22} {:>10.3f} {:>10.3f} {:>10.1f}\n", topology.nranks(), name_of(collective),
-             size_bytes, algorithm, choosing, one_part, all_parts);
+  fmt::print("{:>6} {:>6} {:>14} {:>10} {:<22} {:>10.3f} {:>10.3f} {:>10.1f}\n", topology.nranks(),
+             topology.has_gpu_ranks() ? "GPUs" : "hosts", name_of(collective), size_bytes, algorithm, choosing,
+             one_part, all_parts);
 }
 
 }  // namespace
@@ -75,18 +91,19 @@ int main(int argc, char** argv) {
   fmt::print("Milliseconds, median of {}: to choose among all algorithms; to make and check one rank's part, as a\n"
              "rank does; to make all ranks' parts and run them together, as only tests and plan files need.\n\n",
              kRounds);
-  fmt::print("{:>6} {:>14} {:>10} {:<22} {:>10} {:>10} {:>10}\n", "ranks", "collective", "bytes", "algorithm", "choose",
-             "one part", "all parts");
+  fmt::print("{:>6} {:>6} {:>14} {:>10} {:<22} {:>10} {:>10} {:>10}\n", "ranks", "on", "collective", "bytes",
+             "algorithm", "choose", "one part", "all parts");
   for (int n : hosts) {
     if (n < 1) {
       fmt::print(stderr, "bench_planner: '{}' hosts: give whole numbers of at least 1\n", n);
       return 2;
     }
-    Topology topology = cluster(n);
-    for (Collective collective :
-         {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER, TUTTI_BROADCAST, TUTTI_ALL_TO_ALL}) {
-      for (uint64_t size_bytes : {uint64_t{8} << 10, uint64_t{1} << 20, uint64_t{1} << 30}) {
-        measure(topology, collective, size_bytes);
+    for (const Topology& topology : {cluster(n), gpu_cluster(n)}) {
+      for (Collective collective :
+           {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_GATHER, TUTTI_BROADCAST, TUTTI_ALL_TO_ALL}) {
+        for (uint64_t size_bytes : {uint64_t{8} << 10, uint64_t{1} << 20, uint64_t{1} << 30}) {
+          measure(topology, collective, size_bytes);
+        }
       }
     }
   }
