@@ -270,6 +270,51 @@ TEST_CASE("a call of GPUs that fails is told as failed, once") {
   }
 }
 
+// Whose buffers are elsewhere makes another call. The gates of the others open behind what went wrong on the host.
+TEST_CASE("a call that GPUs were to do and that fails on the host is told as failed") {
+  constexpr int kRanks = 2;
+  for (bool on_one_gpu : {true, false}) {
+    INFO("on one GPU: " << on_one_gpu);
+    Profile profile;
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+      Stream stream;
+      OnGpu<int32_t> in(kCount, rank == 1 ? Where::kManaged : Where::kDevice, 1), out(kCount);
+      std::string error = rank == 0 ? install(comm, profile) : "";
+      if (!error.empty()) return error;
+      (void)tutti_all_reduce(in.data(), out.data(), rank == 0 ? kCount : kCount / 2, TUTTI_INT32, TUTTI_SUM, comm,
+                             stream.get());
+      await_failure(comm);
+      (void)stream.synchronize();
+      await([&] { return rank == 1 || profile.running() == 0; });
+      return error;
+    });
+    for (const std::string& each : wrong) CHECK(each == "");
+    CHECK(profile.begun() == 1);
+    CHECK_THAT(profile.text(), Contains("#1 ") && !Contains("success") && !Contains("runs"));
+  }
+}
+
+// Behind it the host has nothing to do any more, but the stream has.
+TEST_CASE("a call that goes through the host after all has ended when its communicator is finalized") {
+  constexpr int kRanks = 2;
+  constexpr size_t kLarge = 4'000'000;
+  Profile profile;
+  std::atomic<bool> has_come{false};
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kLarge, rank == 1 ? Where::kManaged : Where::kDevice, 1), out(kLarge);
+    std::string error = rank == 0 ? install(comm, profile) : "";
+    if (rank == 0) await([&] { return has_come.load(); });
+    error += sum(comm, in, out, stream.get());
+    has_come = true;
+    error += said(comm, tutti_comm_finalize(comm), "finalize");
+    if (rank == 0 && profile.running() != 0) error += "still under way: " + profile.text();
+    return error + synchronized(stream);
+  });
+  for (const std::string& each : wrong) CHECK(each == "");
+  CHECK_THAT(profile.text(), Contains("#1 ") && Contains("success"));
+}
+
 TEST_CASE("what was told has ended when its communicator has") {
   constexpr int kRanks = 2;
   for (bool aborts : {true, false}) {
