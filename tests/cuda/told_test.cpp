@@ -241,6 +241,40 @@ TEST_CASE("each replay of a captured call is told, and the capture is not") {
   }
 }
 
+// Streams of graphs come to calls whenever they do: also while the profiler changes, which then is refused, or first.
+TEST_CASE("a profiler that is set and taken away while graphs run is told of the end of each call that it was told of") {
+  constexpr int kRanks = 2, kLaunches = 300;
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    std::string error = sum(comm, in, out, stream.get());
+    must(gpu.cuStreamEndCapture(stream.get(), &graph));
+    must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    Profile profile;
+    tutti_profiler_t functions = profile.functions();
+    std::atomic<bool> have_run{false};
+    std::thread changes([&] {
+      for (bool sets = true; !have_run.load(); sets = !sets) {
+        (void)tutti_comm_set_profiler(comm, sets ? &functions : nullptr);
+      }
+    });
+    for (int i = 0; i < kLaunches; ++i) must(gpu.cuGraphLaunch(exec, stream.get()));
+    error += synchronized(stream);
+    have_run = true;
+    changes.join();
+    error += remove_profiler(comm);
+    if (profile.running() != 0) error += profile.text();
+    must(gpu.cuGraphExecDestroy(exec));
+    must(gpu.cuGraphDestroy(graph));
+    return error;
+  });
+  for (const std::string& each : wrong) CHECK(each == "");
+}
+
 TEST_CASE("a call of GPUs that fails is told as failed, once") {
   constexpr int kRanks = 2;
   for (bool on_one_gpu : {true, false}) {
