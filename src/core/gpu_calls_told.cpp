@@ -20,8 +20,8 @@ const char* GpuCalls::algorithm_of(const tutti_request& request) {
   return planned.ok() ? (*planned)->plan.shape().algorithm.c_str() : "";
 }
 
-// The gates first. They also open for a failure, behind a call that has failed on the host, and behind a launch that has
-// done nothing as another rank had failed: all of that is known before.
+// The gates first. They also open for a failure, behind a call that has failed on the host, and behind a launch that
+// has done nothing as another rank had failed: all of that is known before.
 GpuTold::Progress GpuCalls::progress() const {
   uint32_t open = done();
   bool is_cancelled = gates_->is_cancelled();

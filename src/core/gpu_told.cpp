@@ -37,9 +37,7 @@ void GpuTold::end_first(Code code) {
 
 void GpuTold::tell_ended(const Progress& progress) {
   if (!has_more()) return;
-  auto has_ended = [&](const Told& told) {
-    return progress.has_failed || !comes_before(progress.done, told.number);
-  };
+  auto has_ended = [&](const Told& told) { return progress.has_failed || !comes_before(progress.done, told.number); };
   std::lock_guard lock(mutex_);
   while (!told_.empty() && has_ended(told_.front())) end_first(progress.code);
 }

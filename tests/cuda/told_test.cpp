@@ -242,7 +242,7 @@ TEST_CASE("each replay of a captured call is told, and the capture is not") {
 }
 
 // Streams of graphs come to calls whenever they do: also while the profiler changes, which then is refused, or first.
-TEST_CASE("a profiler that is set and taken away while graphs run is told of the end of each call that it was told of") {
+TEST_CASE("a profiler that is taken away while graphs run has been told of the end of each call") {
   constexpr int kRanks = 2, kLaunches = 300;
   const Gpu& gpu = Gpu::driver();
   auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
