@@ -2,7 +2,9 @@
 // communicator that was of, and is a call of its own.
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "cuda/jobs.h"
 
@@ -137,6 +139,49 @@ TEST_CASE("ranks interleave the calls of two communicators as each likes, on str
         for (int j = 0; j < at_once; ++j) call(!begins);
       }
     });
+  }
+}
+
+// Each stream has something on its way to its buffer when the group comes, later on each rank, and something behind it
+// that looks at the result.
+std::string check_group(const Twins& twins, bool first_begins) {
+  const Gpu& gpu = Gpu::driver();
+  auto copy = [&](const OnGpu<int32_t>& to, const OnGpu<int32_t>& from, const Stream& stream) {
+    must(gpu.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to.data()), reinterpret_cast<CUdeviceptr>(from.data()),
+                           to.bytes(), stream.get()));
+  };
+  struct Side {
+    Side(tutti_comm_t* its, Where where, int32_t has)
+        : comm(its), comes(kCount, where, has), value(kCount, where), seen(kCount, where) {}
+    tutti_comm_t* comm;
+    OnGpu<int32_t> comes, value, seen;
+    Stream stream;
+  };
+  CUhostFn sleep = [](void* ms) { std::this_thread::sleep_for(std::chrono::milliseconds(*static_cast<int*>(ms))); };
+  Where where = twins.has_device_memory() ? Where::kDevice : Where::kPinned;
+  Side a(twins.first, where, 1), b(twins.second, where, 2);
+  std::vector<Side*> sides = {&a, &b};
+  if (!first_begins) std::swap(sides[0], sides[1]);
+  int later_ms = 5 * (twins.rank + 1);
+  for (Side* each : sides) {
+    must(gpu.cuLaunchHostFunc(each->stream.get(), sleep, &later_ms));
+    copy(each->value, each->comes, each->stream);
+  }
+  std::string error = said(twins.first, tutti_group_begin(), "group");
+  for (Side* each : sides) error += sum(each->comm, each->value, each->value, each->stream.get());
+  error += said(twins.first, tutti_group_end(), "group");
+  for (Side* each : sides) copy(each->seen, each->value, each->stream);
+  for (Side* each : sides) must(each->stream.synchronize());
+  bool is_right = a.seen.download() == std::vector<int32_t>(kCount, twins.nranks);
+  is_right = is_right && b.seen.download() == std::vector<int32_t>(kCount, 2 * twins.nranks);
+  return error + (is_right ? "" : "another sum");
+}
+
+TEST_CASE("calls of two communicators in one group see what is on both streams, and are seen there") {
+  for (int nranks : {2, 4}) {
+    for (bool first_begins : {true, false}) {
+      check(Placed::kThroughHost, nranks, [&](const Twins& twins) { return check_group(twins, first_begins); });
+    }
   }
 }
 
