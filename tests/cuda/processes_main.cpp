@@ -22,6 +22,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "core/profile.h"
 #include "cuda/gpu.h"
@@ -365,11 +366,20 @@ int run_late(const Job& job) {
   return is_named ? 0 : wrong(job, "unexpected: " + why);
 }
 
+// What the driver keeps for the calling thread: its contexts, and how its captures are.
+std::pair<int, int> thread_state() {
+  std::pair<int, int> state;
+  const Gpu& gpu = Gpu::driver();
+  if (gpu.fake_thread_state != nullptr) gpu.fake_thread_state(&state.first, &state.second);
+  return state;
+}
+
 int run(const std::string& what, bool on_one_gpu) {
   const char* rank = std::getenv("TUTTI_RANK");
   Gpu::driver().use(on_one_gpu || rank == nullptr ? 0 : std::atoi(rank));
   if (what == "bare" || what == "freeing") Gpu::driver().fake_give_handles(0);
   if (what == "unloaded") Gpu::driver().fake_fail("cuModuleLoadData", 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  auto before = thread_state();
   Job job{.on_one_gpu = on_one_gpu};
   if (tutti_comm_init_from_environment(&job.comm, nullptr) != TUTTI_SUCCESS) {
     return wrong(job, tutti_last_error(nullptr));
@@ -384,7 +394,7 @@ int run(const std::string& what, bool on_one_gpu) {
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);
-  return result;
+  return result == 0 && thread_state() != before ? wrong(job, "the thread's contexts or captures have changed") : result;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -367,6 +368,34 @@ TEST_CASE("what was told has ended when its communicator has") {
     CHECK(profile.begun() == 1);
     CHECK(profile.running() == 0);
     CHECK_THAT(profile.text(), Contains(aborts ? "aborted" : "timeout"));
+  }
+}
+
+// No stream has come to the call, so no rank is late, and each leaves after its deadline.
+TEST_CASE("a call of GPUs that is under way when its communicator is destroyed is told as aborted") {
+  constexpr int kRanks = 2;
+  CUhostFn hold = [](void* go) {
+    while (!*static_cast<std::atomic<bool>*>(go)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  struct Used {
+    Stream stream;
+    OnGpu<int32_t> in{kCount}, out{kCount};
+  };
+  for (bool on_one_gpu : {true, false}) {
+    INFO("on one GPU: " << on_one_gpu);
+    std::atomic<bool> may_go{false};
+    std::unique_ptr<Used> used[kRanks];  // for longer than the communicators
+    Profile profiles[kRanks];
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "300"}}, [&](tutti_comm_t* comm, int rank) {
+      used[rank] = std::make_unique<Used>();
+      must(Gpu::driver().cuLaunchHostFunc(used[rank]->stream.get(), hold, &may_go));
+      std::string error = install(comm, profiles[rank]);
+      return error + sum(comm, used[rank]->in, used[rank]->out, used[rank]->stream.get());
+    });
+    for (const std::string& each : wrong) CHECK(each == "");
+    for (const Profile& each : profiles) CHECK_THAT(each.text(), Contains("#1 ") && Contains("aborted"));
+    may_go = true;
+    for (const auto& each : used) CHECK(each->stream.synchronize() == CUDA_SUCCESS);
   }
 }
 
