@@ -13,9 +13,12 @@
 //   processes pinning each   what tutti pins does so, for just the call that a stream waits for: a sentence ends it
 //   processes late [each]    rank 1 makes no call: the others hear of it, and their streams go on
 //   processes told [each]    a profiler hears of each call, captured or not, wherever it is done
+//   processes cost [each]    says how long calls take without a profiler, and with one
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -23,6 +26,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/profile.h"
 #include "cuda/gpu.h"
@@ -352,6 +356,34 @@ int run_told(const Job& job) {
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
 
+// By turns, and whatever it takes.
+int run_cost(const Job& job) {
+  constexpr int kRounds = 10, kCalls = 50;
+  Stream stream;
+  OnGpu<int32_t> in(1000), out(1000);
+  tutti_profiler_t nothing{sizeof nothing, [](void*, const tutti_profiled_call_t*) -> void* { return nullptr; },
+                           [](void*, void*, tutti_status_t) {}, nullptr};
+  std::vector<double> us[2];  // of a call, without a profiler and with one
+  for (int round = 0; round < 2 * kRounds; ++round) {
+    tutti_comm_set_profiler(job.comm, round % 2 == 0 ? nullptr : &nothing);
+    tutti_barrier(job.comm, nullptr);
+    auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    }
+    must(stream.synchronize());
+    std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+    us[round % 2].push_back(took.count() / kCalls);
+  }
+  for (auto& each : us) std::sort(each.begin(), each.end());
+  double without = us[0][kRounds / 2], with = us[1][kRounds / 2];
+  if (job.rank == 0) {
+    std::printf("a call takes %.1f us without a profiler, %.1f us with one: %.2f times\n", without, with,
+                with / without);
+  }
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
 int run_late(const Job& job) {
   Stream stream;
   OnGpu<int32_t> in(1000), out(1000);
@@ -390,11 +422,12 @@ int run(const std::string& what, bool on_one_gpu) {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
       {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs},
-      {"told", run_told}};
+      {"told", run_told}, {"cost", run_cost}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);
-  return result == 0 && thread_state() != before ? wrong(job, "the thread's contexts or captures have changed") : result;
+  if (result == 0 && thread_state() != before) return wrong(job, "the thread's contexts or captures have changed");
+  return result;
 }
 
 }  // namespace
