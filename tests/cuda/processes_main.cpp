@@ -2,6 +2,7 @@
 // ends with 1.
 //   processes sums [each]    collectives on memory that comes and goes
 //   processes many [each]    thousands of calls
+//   processes streams [each]  two streams, the first of which comes late to its call
 //   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
 //   processes ahead [each]   rank 0 makes calls before the others do, and sends them what they need for these
 //   processes graphs [each]  calls that some ranks have captured, and others make anew
@@ -25,6 +26,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +98,34 @@ int run_many(const Job& job) {
   for (int i = 0; i < 4000; ++i) {
     if (tutti_barrier(job.comm, stream.get()) != TUTTI_SUCCESS) return wrong(job, tutti_last_error(job.comm));
     if (i % 4 == 3 && stream.synchronize() != CUDA_SUCCESS) return wrong(job, "the stream has failed");
+  }
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
+// Call 1 is made last by other ranks than call 2, on another stream, which on the rank that makes that one last would be
+// there before what call 1 sends.
+int run_streams(const Job& job) {
+  constexpr int kStepMs = 10;
+  const Gpu& gpu = Gpu::driver();
+  auto sleep = [](int steps) { std::this_thread::sleep_for(std::chrono::milliseconds(steps * kStepMs)); };
+  CUhostFn late = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(6 * kStepMs)); };
+  for (int latest = 0; latest < job.nranks; ++latest) {
+    Stream first, second;
+    OnGpu<int32_t> one(1000, Where::kDevice, 1), value(1000);
+    auto sum = [&](const Stream& stream) {
+      tutti_all_reduce(value.data(), value.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    };
+    tutti_barrier(job.comm, nullptr);
+    must(gpu.cuLaunchHostFunc(first.get(), late, nullptr));
+    must(gpu.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(value.data()), reinterpret_cast<CUdeviceptr>(one.data()),
+                           one.bytes(), first.get()));
+    if (job.rank != latest) sleep(1);
+    sum(first);
+    if (job.rank == latest) sleep(2);
+    sum(second);
+    must(first.synchronize());
+    must(second.synchronize());
+    if (value.download() != std::vector<int32_t>(1000, job.nranks * job.nranks)) return wrong(job, "another sum");
   }
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
@@ -422,7 +452,7 @@ int run(const std::string& what, bool on_one_gpu) {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
       {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs},
-      {"told", run_told}, {"cost", run_cost}};
+      {"told", run_told}, {"cost", run_cost},         {"streams", run_streams}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);

@@ -386,7 +386,7 @@ TEST_CASE("a call of GPUs that is under way when its communicator is destroyed i
     std::atomic<bool> may_go{false};
     std::unique_ptr<Used> used[kRanks];  // for longer than the communicators
     Profile profiles[kRanks];
-    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "300"}}, [&](tutti_comm_t* comm, int rank) {
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
       used[rank] = std::make_unique<Used>();
       must(Gpu::driver().cuLaunchHostFunc(used[rank]->stream.get(), hold, &may_go));
       std::string error = install(comm, profiles[rank]);
@@ -403,7 +403,7 @@ TEST_CASE("a rank that others wait for answers with the last call that it has ma
   constexpr int kRanks = 2;
   for (bool on_one_gpu : {true, false}) {
     INFO("on one GPU: " << on_one_gpu);
-    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
       Stream stream;
       OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
       std::string error = said(comm, tutti_barrier(comm, nullptr), "barrier");
