@@ -6,15 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <numeric>
 
 namespace tutti {
 
 class PullTrials {
  public:
   // The first trial comes after so many calls.
-  explicit PullTrials(uint64_t calls_before = kRecent) : calls_(kPeriod - std::min(calls_before, kRecent)) {}
+  explicit PullTrials(uint64_t calls_before = kMostBefore) : calls_(kPeriod - std::min(calls_before, kMostBefore)) {}
 
   using Duration = std::chrono::nanoseconds;
 
@@ -24,9 +25,8 @@ class PullTrials {
   bool stays() const { return position() >= kPulls.size() && position() + 1 < kPeriod; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
-    double per_byte = static_cast<double>(duration.count()) / static_cast<double>(std::max<uint64_t>(size_bytes, 1));
-    double& least = least_[pulls() ? 1 : 0];
-    least = std::min(least, per_byte);
+    times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
+                                static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
     go_on();
   }
   // Or that both ways are the same for it, since peers map all its memory. All ranks count the same calls.
@@ -37,24 +37,47 @@ class PullTrials {
   // programs make two calls in turn.
   static constexpr std::array<bool, 4> kPulls = {false, true, true, false};
   static constexpr uint64_t kPeriod = 128;
-  // How many calls before a trial count, too. Where other programs have the processors half of the time, so has the
-  // whole of a trial now and then: the way that is taken anyhow is known by more calls, and stays unless the other one
-  // was quicker than all of them.
-  static constexpr uint64_t kRecent = 16;
-  static constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  static constexpr uint64_t kMostBefore = 16;
+  // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
+  static constexpr double kWorthIt = 0.95;
+
+  // What the newest calls of one way took, in ns per byte: those of the last trials, and for the way that is taken
+  // anyhow as many from before the trial.
+  class Times {
+   public:
+    void add(double ns_per_byte) { newest_[added_++ % newest_.size()] = ns_per_byte; }
+    bool is_empty() const { return added_ == 0; }
+    // Of the middle half: calls that waited for another program are not in it, but both calls of a rank that waits for
+    // its peer and those that find its data there, as happens in turn.
+    double usual() const {
+      auto sorted = newest_;
+      auto count = static_cast<ptrdiff_t>(std::min<size_t>(added_, sorted.size()));
+      std::sort(sorted.begin(), sorted.begin() + count);
+      auto from = sorted.begin() + count / 4, to = sorted.begin() + (count - count / 4);
+      return std::accumulate(from, to, 0.0) / static_cast<double>(to - from);
+    }
+
+   private:
+    std::array<double, 8> newest_{};
+    size_t added_ = 0;
+  };
 
   uint64_t position() const { return calls_ % kPeriod; }
   bool in_trial() const { return position() < kPulls.size(); }
 
   void go_on() {
-    bool is_known = least_[0] != kUnknown && least_[1] != kUnknown;
-    if (position() == kPulls.size() - 1 && is_known) prefers_pulls_ = least_[1] < least_[0];
+    if (position() == kPulls.size() - 1) decide();
     ++calls_;
-    if (position() == kPeriod - kRecent) least_ = {kUnknown, kUnknown};
+  }
+  void decide() {
+    const Times& taken = times_[prefers_pulls_ ? 1 : 0];
+    const Times& other = times_[prefers_pulls_ ? 0 : 1];
+    if (taken.is_empty() || other.is_empty()) return;
+    if (other.usual() < kWorthIt * taken.usual()) prefers_pulls_ = !prefers_pulls_;
   }
 
-  uint64_t calls_;                                   // and those that would have been before
-  std::array<double, 2> least_{kUnknown, kUnknown};  // ns per byte: through slots, pulled
+  uint64_t calls_;              // and those that would have been before
+  std::array<Times, 2> times_;  // through slots, pulled
   bool prefers_pulls_ = false;
 };
 

@@ -24,6 +24,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
   return {.pull_min_bytes = pull_min_bytes(costs),
+          .pull_to_reduce_min_bytes = kLeastPulledToReduce,
           .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),

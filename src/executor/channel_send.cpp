@@ -301,12 +301,10 @@ std::byte* ChannelRun::place_of(Peer& to, const Window& place) const {
   return to.find(place.memory_id)->mapped + place.offset;
 }
 
-// Whether the receiver should read the payload where it lies. A reduction stores into a slot on its way and reads from
-// one where it is, which beats the kernel's copy as long as the caches hold it.
+// Whether the receiver should read the payload where it lies.
 bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
-  constexpr uint64_t kCachedBytes = 128 * 1024;
   bool only_moves = moves(op) && send.into != kNoChunk;
-  uint64_t least = only_moves ? 0 : kCachedBytes;
+  uint64_t least = only_moves ? 0 : call_->options.pull_to_reduce_min_bytes;
   return frame_->value_bytes >= std::max(least, call_->options.pull_min_bytes);
 }
 

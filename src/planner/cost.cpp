@@ -199,15 +199,39 @@ uint64_t Work::overflow_ns(const Host& host, uint64_t turns) {
   return ns_for(overflows, host.memory_copy_bytes_per_s) / host.cpus;
 }
 
+uint64_t Work::pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes) {
+  return saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
+}
+
+// One of what a reduction reads and writes, of which the calibrated one reads two and writes one.
+uint64_t Work::reading_ns(const Host& host, uint64_t bytes) { return ns_for(bytes, host.reduce_bytes_per_s) / 3; }
+
+// The same from another core.
+uint64_t Work::arrival_ns(const Host& host, uint64_t bytes) {
+  return std::max(reading_ns(host, bytes), ns_for(bytes, host.copy_bytes_per_s));
+}
+
 void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
                    uint64_t& sender_ns, uint64_t& receiver_ns) {
-  uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
-  uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
-  uint64_t pull_ns =
-      saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
-  bool pulls = may_pull && bytes / messages >= sender.pull_min_bytes;
-  if (!pulls) sender_ns = saturating_add(sender_ns, in_ns);
-  receiver_ns = saturating_add(receiver_ns, pulls ? pull_ns : out_ns);
+  if (may_pull && bytes / messages >= sender.pull_min_bytes) {
+    receiver_ns = saturating_add(receiver_ns, pulling_ns(receiver, messages, bytes));
+    return;
+  }
+  sender_ns = saturating_add(sender_ns, ns_for(bytes, sender.copy_bytes_per_s));
+  receiver_ns = saturating_add(receiver_ns, ns_for(bytes, receiver.copy_bytes_per_s));
+}
+
+// A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
+void Work::contribute(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
+                      uint64_t& sender_ns, uint64_t& receiver_ns) {
+  if (may_pull && bytes / messages >= std::max(sender.pull_min_bytes, kLeastPulledToReduce)) {
+    uint64_t from_caches_ns = reading_ns(receiver, bytes);
+    uint64_t saved_ns = arrival_ns(receiver, bytes) - from_caches_ns;
+    uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
+    receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
+    return;
+  }
+  sender_ns = saturating_add(sender_ns, ns_for(bytes, sender.copy_bytes_per_s));
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
@@ -227,7 +251,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
     uint64_t copy_ns = ns_for(total_bytes, sender.copy_bytes_per_s);
-    if (payload == Payload::kCopied) sender_ns = saturating_add(sender_ns, copy_ns);
+    if (payload == Payload::kCopied) {
+      contribute(sender, receiver, link.pull, messages, total_bytes, sender_ns, receiver_ns);
+    }
     // What a reduction stores has been read already.
     if (payload == Payload::kPartial || payload == Payload::kStored) sender_ns = saturating_add(sender_ns, copy_ns / 2);
     if (payload == Payload::kDelivered) {
@@ -291,13 +317,10 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
 
 void Work::reduce(int rank, int sources, uint64_t bytes) {
   if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(bytes, static_cast<uint64_t>(sources) + 1));
-  // The calibrated reduction reads two and writes one. All but this rank's own contribution come from other cores, and
-  // meanwhile that is read.
+  // All but this rank's own contribution come from other cores, and meanwhile that is read.
   const Host& host = host_of(rank);
-  uint64_t one_ns = ns_for(bytes, host.reduce_bytes_per_s) / 3;
-  uint64_t arrival_ns = std::max(one_ns, ns_for(bytes, host.copy_bytes_per_s));
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], one_ns);
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_mul(arrival_ns, sources - 1));
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], reading_ns(host, bytes));
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_mul(arrival_ns(host, bytes), sources - 1));
 }
 
 void Work::reduce_partial(int rank, int sources, uint64_t bytes) {

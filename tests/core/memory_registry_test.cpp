@@ -85,7 +85,7 @@ TEST_CASE("a buffer that lies in a page that could not be moved is ordinary memo
   ::munmap(bytes, 16 * kPage);
 }
 
-TEST_CASE("memory is allocated where some was freed that was still registered") {
+TEST_CASE("memory is allocated where some was freed that was still registered", "[kernel]") {
   MemoryRegistry registry;
   std::byte* freed = map_pages(64);
   auto key = registry.add({freed, 64 * kPage});

@@ -1,6 +1,7 @@
 #include "core/pull_trials.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 
 using tutti::PullTrials;
 using std::chrono::nanoseconds;
@@ -36,12 +37,12 @@ TEST_CASE("the first trial comes after some calls that do not pull") {
   CHECK(pulled(trials, 200, 100, 100) == 100);
 }
 
-TEST_CASE("what becomes quicker is found out") {
+TEST_CASE("what becomes quicker is found out within some trials") {
   PullTrials trials;
   pulled(trials, 100, 200);
-  pulled(trials, 200, 100);
+  CHECK(pulled(trials, 200, 100, 4 * kPeriod) > kPeriod / 2);
   CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
-  pulled(trials, 100, 200);
+  CHECK(pulled(trials, 100, 200, 4 * kPeriod) < 3 * kPeriod + kPeriod / 2);
   CHECK(pulled(trials, 100, 200) < kSome / 20);
 }
 
@@ -52,6 +53,30 @@ TEST_CASE("a call that waited long for another rank does not decide") {
     trials.took(nanoseconds(i % 5 == 0 ? 1'000'000 : pulls ? 100 : 200), 1);
   }
   CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
+}
+
+TEST_CASE("neither way gains by how many of its calls are known, where single calls are quicker or slower by chance") {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> spread(0.5, 1.5);
+  PullTrials trials;
+  int count = 0;
+  for (int i = 0; i < 20 * kPeriod; ++i) {
+    bool pulls = trials.pulls();
+    count += pulls ? 1 : 0;
+    trials.took(nanoseconds(static_cast<int64_t>(spread(random) * (pulls ? 60'000 : 100'000))), 1);
+  }
+  CHECK(count > 16 * kPeriod);
+}
+
+TEST_CASE("a rank that waits for its peer in every second call is not taken for a quick one") {
+  PullTrials trials;
+  int count = 0;
+  for (int i = 0; i < 20 * kPeriod; ++i) {
+    bool pulls = trials.pulls();
+    count += pulls ? 1 : 0;
+    trials.took(nanoseconds(pulls ? 100 : i % 2 == 0 ? 10 : 300), 1);  // through slots 155 on the average
+  }
+  CHECK(count > 17 * kPeriod);
 }
 
 TEST_CASE("where all slots of a trial are late, pulls are not preferred to what slots took before it") {
@@ -76,12 +101,10 @@ TEST_CASE("calls for which both ways are the same decide nothing") {
   CHECK(trials.stays());  // they were counted
   pulled(trials, 200, 100, kPeriod);
   CHECK(trials.pulls());
-  // Where the way that is taken is not known any more, the other one is not preferred to it.
-  for (int i = kOfTrial; i < kPeriod; ++i) trials.was_alike();
-  for (int i = 0; i < kOfTrial; ++i) {
-    trials.pulls() ? trials.was_alike() : trials.took(nanoseconds(50), 1);
-  }
-  CHECK(trials.pulls());
+  // Where one way is not known, the other one is not preferred to it.
+  PullTrials half;
+  for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) half.pulls() ? half.took(nanoseconds(50), 1) : half.was_alike();
+  CHECK_FALSE(half.pulls());
   // As a program does that makes five calls on shared memory after five on private memory.
   int private_pulls = 0;
   PullTrials mixed;

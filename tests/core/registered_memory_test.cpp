@@ -312,7 +312,7 @@ TEST_CASE("MADV_DONTNEED takes nothing from registered memory") {
   CHECK(pages.holds_pattern());
 }
 
-TEST_CASE("a forked child does not have registered memory, and has it as its own afterwards") {
+TEST_CASE("a forked child does not have registered memory, and has it as its own afterwards", "[kernel]") {
   Alone alone;
   Pages pages(4);
   void* handle = nullptr;
@@ -338,7 +338,7 @@ TEST_CASE("a forked child does not have registered memory, and has it as its own
   CHECK(pages.holds_pattern());
 }
 
-TEST_CASE("who reads memory, or forks, while it is registered and deregistered sees what it holds") {
+TEST_CASE("who reads memory, or forks, while it is registered and deregistered sees what it holds", "[kernel]") {
   Alone alone;
   Pages pages(64);
   std::atomic<bool> stops{false};
@@ -412,7 +412,7 @@ TEST_CASE("memory that was freed while it was registered is taken as ordinary me
   }));
 }
 
-TEST_CASE("memory that malloc gives out again, freed while it was registered, is taken as what it is") {
+TEST_CASE("memory that malloc gives out again, freed while it was registered, is taken as what it is", "[kernel]") {
   struct Block {
     size_t bytes;
     bool is_unmapped;  // by free(), and mapped anew by malloc(); else it stays what it was, and registered

@@ -117,7 +117,7 @@ TEST_CASE("a duplicate outlives its parent, and both are used at once") {
   }));
 }
 
-TEST_CASE("a hundred communicators leave no descriptors, threads or memory behind") {
+TEST_CASE("a hundred communicators leave no descriptors, threads or memory behind", "[kernel]") {
   auto make_and_destroy = [](int times) {
     check_all(with_ranks(2, {}, [times](tutti_comm_t* comm, int rank) -> std::string {
       for (int i = 0; i < times; ++i) {
