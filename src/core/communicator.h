@@ -335,8 +335,9 @@ class Communicator {
   std::atomic<const std::byte*> host_output_{nullptr};
   std::atomic<bool> engine_sleeps_{false};  // without the turn, which another thread has or wants
   std::atomic<bool> has_profiler_{false};
-  std::mutex profiler_mutex_;            // guards profiler_, and is held while it is told
+  std::mutex profiler_mutex_;            // guards what follows, and is held while the profiler is told
   tutti_profiler_t profiler_{};
+  uint64_t calls_told_ = 0;              // whose end was not
   TurnLock turn_;                        // guards what follows
   tutti_request* active_ = nullptr;
   Prepared* prepared_ = nullptr;         // for the active call

@@ -12,9 +12,10 @@ Status Communicator::set_profiler(const tutti_profiler_t* profiler) {
   if (has_calls()) return refuse();
   if (gpu_calls_) gpu_calls_->tell_ended();
   Turn turn = take_turn();
-  if (has_calls() || active_ != nullptr || (gpu_calls_ && gpu_calls_->told().has_more())) return refuse();
+  if (has_calls() || active_ != nullptr) return refuse();
   {
     std::lock_guard lock(profiler_mutex_);
+    if (calls_told_ > 0) return refuse();  // by GPUs, which may also come to one of a graph just now
     profiler_ = profiler != nullptr ? *profiler : tutti_profiler_t{};
     has_profiler_.store(profiler != nullptr, std::memory_order_relaxed);
   }
@@ -41,12 +42,14 @@ std::optional<void*> Communicator::tell_begin(const tutti_request& request, uint
                              .algorithm = algorithm};
   std::lock_guard lock(profiler_mutex_);
   if (!has_profiler()) return {};
+  ++calls_told_;
   return profiler_.begin(profiler_.context, &call);
 }
 
 void Communicator::tell_end(void* begun, Code code) {
   std::lock_guard lock(profiler_mutex_);
   profiler_.end(profiler_.context, begun, static_cast<tutti_status_t>(code));
+  --calls_told_;
 }
 
 void Communicator::tell_profiler(tutti_request& request, uint64_t sequence, const char* algorithm) {

@@ -91,11 +91,9 @@ Result<GpuCalls::Put> GpuCalls::put(const tutti_request& request, const Offer& o
   bool stays = is_last && all_offer(number);
   if (is_last && (!stays || !programs_)) {
     auto placed = stays ? place(number) : std::nullopt;
-    if (placed) {
-      TUTTI_TRY(or_break_down(launch(number, *placed, stream, order)));
-      gates_->has_put(number);
-      keeper_.rouse();
-    }
+    if (placed) TUTTI_TRY(or_break_down(launch(number, *placed, stream, order)));
+    gates_->has_put(number);
+    keeper_.rouse();
     know({.number = number});
     decide(number, placed ? GpuBoard::Verdict::kLaunched : GpuBoard::Verdict::kStaged);
     return Put{.is_done = placed.has_value(), .staged = {.number = called_, .ends_with = {&own().gate, number}}};

@@ -20,10 +20,14 @@ const char* GpuCalls::algorithm_of(const tutti_request& request) {
   return planned.ok() ? (*planned)->plan.shape().algorithm.c_str() : "";
 }
 
-// What has failed is known before gates open for that.
+// The gates first. They also open for a failure, behind a call that has failed on the host, and behind a launch that
+// has done nothing as another rank had failed: all of that is known before.
 GpuTold::Progress GpuCalls::progress() const {
+  uint32_t open = done();
+  bool is_cancelled = gates_->is_cancelled();
   Status failure = communicator_.failure();
-  return {.done = done(), .last_put = gates_->last_put(), .failure = std::move(failure)};
+  if (!failure.ok()) return {.done = open, .code = failure.code(), .has_failed = true};
+  return {.done = open, .code = is_cancelled ? Code::kAborted : gates_->status().code()};
 }
 
 void GpuCalls::tell_ended() {

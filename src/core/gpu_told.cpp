@@ -37,11 +37,9 @@ void GpuTold::end_first(Code code) {
 
 void GpuTold::tell_ended(const Progress& progress) {
   if (!has_more()) return;
-  constexpr uint32_t kFar = 1U << 29;  // which no call that was made comes to
-  bool were_opened = static_cast<int32_t>(progress.done - progress.last_put) > static_cast<int32_t>(kFar);
+  auto has_ended = [&](const Told& told) { return progress.has_failed || !comes_before(progress.done, told.number); };
   std::lock_guard lock(mutex_);
-  while (!were_opened && !told_.empty() && !comes_before(progress.done, told_.front().number)) end_first(Code::kOk);
-  while (!progress.failure.ok() && !told_.empty()) end_first(progress.failure.code());
+  while (!told_.empty() && has_ended(told_.front())) end_first(progress.code);
 }
 
 void GpuTold::end_all(Code code) {

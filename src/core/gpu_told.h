@@ -31,9 +31,9 @@ class GpuTold {
 
   // Of the calls that were told:
   struct Progress {
-    uint32_t done = 0;      // up to here they are, or
-    uint32_t last_put = 0;  // far beyond this one: the gates were opened after a failure
-    Status failure;         // the communicator's
+    uint32_t done = 0;        // the gates of those up to here are open
+    Code code = Code::kOk;    // what they have ended with
+    bool has_failed = false;  // the communicator: so all others end with that, too
   };
   // Any thread: tells of those that have ended.
   void tell_ended(const Progress& progress);

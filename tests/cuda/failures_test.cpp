@@ -152,12 +152,24 @@ TEST_CASE("a capture that fails gives the memory of its call back") {
 TEST_CASE("a device that fails later is found, and the ranks that wait are told") {
   const Gpu& gpu = Gpu::driver();
   if (gpu.fake_break_device == nullptr) return;
-  std::atomic<bool> is_broken{false};
+  std::atomic<bool> has_called{false}, is_broken{false};
   auto wrong = with_gpu_ranks(2, {}, [&](tutti_comm_t* comm, int rank) -> std::string {
     OnGpu<float> in(kCount, rank == 0 ? Where::kDevice : Where::kHost, 1);
     Stream stream;
     std::string error = said(comm, sum(in, in, comm, rank == 0 ? stream.get() : nullptr));
-    if (rank != 0) return error + said(comm, sum(in, in, comm, nullptr));
+    if (rank != 0) {
+      // Which asks the driver what the buffer is, while the device still works.
+      tutti_call_t call{};
+      call.struct_size = sizeof call;
+      call.collective = TUTTI_ALL_REDUCE;
+      call.datatype = TUTTI_FLOAT32;
+      call.send_buffer = call.recv_buffer = in.data();
+      call.count = kCount;
+      tutti_request_t* request = nullptr;
+      error += said(comm, tutti_start(comm, &call, &request));
+      has_called = true;
+      return error + said(comm, tutti_wait(&request));
+    }
     must(stream.synchronize());
     // The stream is held when the device fails, so that it never gets to the call.
     CUhostFn hold = [](void* go) {
@@ -165,6 +177,7 @@ TEST_CASE("a device that fails later is found, and the ranks that wait are told"
     };
     must(gpu.cuLaunchHostFunc(stream.get(), hold, &is_broken));
     error += said(comm, sum(in, in, comm, stream.get()));
+    while (!has_called) std::this_thread::yield();
     gpu.fake_break_device(CUDA_ERROR_ILLEGAL_ADDRESS);
     is_broken = true;
     while (tutti_comm_status(comm) == TUTTI_SUCCESS) std::this_thread::yield();

@@ -2,6 +2,7 @@
 // ends with 1.
 //   processes sums [each]    collectives on memory that comes and goes
 //   processes many [each]    thousands of calls
+//   processes streams [each]  two streams, the first of which comes late to its call
 //   processes killed [each]  rank 1 dies with a call under way: the others hear of it, and their streams go on
 //   processes ahead [each]   rank 0 makes calls before the others do, and sends them what they need for these
 //   processes graphs [each]  calls that some ranks have captured, and others make anew
@@ -13,15 +14,21 @@
 //   processes pinning each   what tutti pins does so, for just the call that a stream waits for: a sentence ends it
 //   processes late [each]    rank 1 makes no call: the others hear of it, and their streams go on
 //   processes told [each]    a profiler hears of each call, captured or not, wherever it is done
+//   processes cost [each]    says how long calls take without a profiler, and with one
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/profile.h"
 #include "cuda/gpu.h"
@@ -91,6 +98,34 @@ int run_many(const Job& job) {
   for (int i = 0; i < 4000; ++i) {
     if (tutti_barrier(job.comm, stream.get()) != TUTTI_SUCCESS) return wrong(job, tutti_last_error(job.comm));
     if (i % 4 == 3 && stream.synchronize() != CUDA_SUCCESS) return wrong(job, "the stream has failed");
+  }
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
+// Call 1 is made last by other ranks than call 2, on another stream, which on the rank that makes that one last would be
+// there before what call 1 sends.
+int run_streams(const Job& job) {
+  constexpr int kStepMs = 10;
+  const Gpu& gpu = Gpu::driver();
+  auto sleep = [](int steps) { std::this_thread::sleep_for(std::chrono::milliseconds(steps * kStepMs)); };
+  CUhostFn late = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(6 * kStepMs)); };
+  for (int latest = 0; latest < job.nranks; ++latest) {
+    Stream first, second;
+    OnGpu<int32_t> one(1000, Where::kDevice, 1), value(1000);
+    auto sum = [&](const Stream& stream) {
+      tutti_all_reduce(value.data(), value.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    };
+    tutti_barrier(job.comm, nullptr);
+    must(gpu.cuLaunchHostFunc(first.get(), late, nullptr));
+    must(gpu.cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(value.data()), reinterpret_cast<CUdeviceptr>(one.data()),
+                           one.bytes(), first.get()));
+    if (job.rank != latest) sleep(1);
+    sum(first);
+    if (job.rank == latest) sleep(2);
+    sum(second);
+    must(first.synchronize());
+    must(second.synchronize());
+    if (value.download() != std::vector<int32_t>(1000, job.nranks * job.nranks)) return wrong(job, "another sum");
   }
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
@@ -351,6 +386,34 @@ int run_told(const Job& job) {
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
 
+// By turns, and whatever it takes.
+int run_cost(const Job& job) {
+  constexpr int kRounds = 10, kCalls = 50;
+  Stream stream;
+  OnGpu<int32_t> in(1000), out(1000);
+  tutti_profiler_t nothing{sizeof nothing, [](void*, const tutti_profiled_call_t*) -> void* { return nullptr; },
+                           [](void*, void*, tutti_status_t) {}, nullptr};
+  std::vector<double> us[2];  // of a call, without a profiler and with one
+  for (int round = 0; round < 2 * kRounds; ++round) {
+    tutti_comm_set_profiler(job.comm, round % 2 == 0 ? nullptr : &nothing);
+    tutti_barrier(job.comm, nullptr);
+    auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      tutti_all_reduce(in.data(), out.data(), 1000, TUTTI_INT32, TUTTI_SUM, job.comm, stream.get());
+    }
+    must(stream.synchronize());
+    std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+    us[round % 2].push_back(took.count() / kCalls);
+  }
+  for (auto& each : us) std::sort(each.begin(), each.end());
+  double without = us[0][kRounds / 2], with = us[1][kRounds / 2];
+  if (job.rank == 0) {
+    std::printf("a call takes %.1f us without a profiler, %.1f us with one: %.2f times\n", without, with,
+                with / without);
+  }
+  return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
+}
+
 int run_late(const Job& job) {
   Stream stream;
   OnGpu<int32_t> in(1000), out(1000);
@@ -365,11 +428,20 @@ int run_late(const Job& job) {
   return is_named ? 0 : wrong(job, "unexpected: " + why);
 }
 
+// What the driver keeps for the calling thread: its contexts, and how its captures are.
+std::pair<int, int> thread_state() {
+  std::pair<int, int> state;
+  const Gpu& gpu = Gpu::driver();
+  if (gpu.fake_thread_state != nullptr) gpu.fake_thread_state(&state.first, &state.second);
+  return state;
+}
+
 int run(const std::string& what, bool on_one_gpu) {
   const char* rank = std::getenv("TUTTI_RANK");
   Gpu::driver().use(on_one_gpu || rank == nullptr ? 0 : std::atoi(rank));
   if (what == "bare" || what == "freeing") Gpu::driver().fake_give_handles(0);
   if (what == "unloaded") Gpu::driver().fake_fail("cuModuleLoadData", 0, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  auto before = thread_state();
   Job job{.on_one_gpu = on_one_gpu};
   if (tutti_comm_init_from_environment(&job.comm, nullptr) != TUTTI_SUCCESS) {
     return wrong(job, tutti_last_error(nullptr));
@@ -380,10 +452,11 @@ int run(const std::string& what, bool on_one_gpu) {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
       {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs},
-      {"told", run_told}};
+      {"told", run_told}, {"cost", run_cost},         {"streams", run_streams}};
   auto* body = kBodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);
+  if (result == 0 && thread_state() != before) return wrong(job, "the thread's contexts or captures have changed");
   return result;
 }
 

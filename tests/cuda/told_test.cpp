@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -241,6 +242,40 @@ TEST_CASE("each replay of a captured call is told, and the capture is not") {
   }
 }
 
+// Streams of graphs come to calls whenever they do: also while the profiler changes, which then is refused, or first.
+TEST_CASE("a profiler that is taken away while graphs run has been told of the end of each call") {
+  constexpr int kRanks = 2, kLaunches = 300;
+  const Gpu& gpu = Gpu::driver();
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    must(gpu.cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    std::string error = sum(comm, in, out, stream.get());
+    must(gpu.cuStreamEndCapture(stream.get(), &graph));
+    must(gpu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    Profile profile;
+    tutti_profiler_t functions = profile.functions();
+    std::atomic<bool> have_run{false};
+    std::thread changes([&] {
+      for (bool sets = true; !have_run.load(); sets = !sets) {
+        (void)tutti_comm_set_profiler(comm, sets ? &functions : nullptr);
+      }
+    });
+    for (int i = 0; i < kLaunches; ++i) must(gpu.cuGraphLaunch(exec, stream.get()));
+    error += synchronized(stream);
+    have_run = true;
+    changes.join();
+    error += remove_profiler(comm);
+    if (profile.running() != 0) error += profile.text();
+    must(gpu.cuGraphExecDestroy(exec));
+    must(gpu.cuGraphDestroy(graph));
+    return error;
+  });
+  for (const std::string& each : wrong) CHECK(each == "");
+}
+
 TEST_CASE("a call of GPUs that fails is told as failed, once") {
   constexpr int kRanks = 2;
   for (bool on_one_gpu : {true, false}) {
@@ -270,6 +305,51 @@ TEST_CASE("a call of GPUs that fails is told as failed, once") {
   }
 }
 
+// Whose buffers are elsewhere makes another call. The gates of the others open behind what went wrong on the host.
+TEST_CASE("a call that GPUs were to do and that fails on the host is told as failed") {
+  constexpr int kRanks = 2;
+  for (bool on_one_gpu : {true, false}) {
+    INFO("on one GPU: " << on_one_gpu);
+    Profile profile;
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+      Stream stream;
+      OnGpu<int32_t> in(kCount, rank == 1 ? Where::kManaged : Where::kDevice, 1), out(kCount);
+      std::string error = rank == 0 ? install(comm, profile) : "";
+      if (!error.empty()) return error;
+      (void)tutti_all_reduce(in.data(), out.data(), rank == 0 ? kCount : kCount / 2, TUTTI_INT32, TUTTI_SUM, comm,
+                             stream.get());
+      await_failure(comm);
+      (void)stream.synchronize();
+      await([&] { return rank == 1 || profile.running() == 0; });
+      return error;
+    });
+    for (const std::string& each : wrong) CHECK(each == "");
+    CHECK(profile.begun() == 1);
+    CHECK_THAT(profile.text(), Contains("#1 ") && !Contains("success") && !Contains("runs"));
+  }
+}
+
+// Behind it the host has nothing to do any more, but the stream has.
+TEST_CASE("a call that goes through the host after all has ended when its communicator is finalized") {
+  constexpr int kRanks = 2;
+  constexpr size_t kLarge = 4'000'000;
+  Profile profile;
+  std::atomic<bool> has_come{false};
+  auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kLarge, rank == 1 ? Where::kManaged : Where::kDevice, 1), out(kLarge);
+    std::string error = rank == 0 ? install(comm, profile) : "";
+    if (rank == 0) await([&] { return has_come.load(); });
+    error += sum(comm, in, out, stream.get());
+    has_come = true;
+    error += said(comm, tutti_comm_finalize(comm), "finalize");
+    if (rank == 0 && profile.running() != 0) error += "still under way: " + profile.text();
+    return error + synchronized(stream);
+  });
+  for (const std::string& each : wrong) CHECK(each == "");
+  CHECK_THAT(profile.text(), Contains("#1 ") && Contains("success"));
+}
+
 TEST_CASE("what was told has ended when its communicator has") {
   constexpr int kRanks = 2;
   for (bool aborts : {true, false}) {
@@ -291,11 +371,39 @@ TEST_CASE("what was told has ended when its communicator has") {
   }
 }
 
+// No stream has come to the call, so no rank is late, and each leaves after its deadline.
+TEST_CASE("a call of GPUs that is under way when its communicator is destroyed is told as aborted") {
+  constexpr int kRanks = 2;
+  CUhostFn hold = [](void* go) {
+    while (!*static_cast<std::atomic<bool>*>(go)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  struct Used {
+    Stream stream;
+    OnGpu<int32_t> in{kCount}, out{kCount};
+  };
+  for (bool on_one_gpu : {true, false}) {
+    INFO("on one GPU: " << on_one_gpu);
+    std::atomic<bool> may_go{false};
+    std::unique_ptr<Used> used[kRanks];  // for longer than the communicators
+    Profile profiles[kRanks];
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
+      used[rank] = std::make_unique<Used>();
+      must(Gpu::driver().cuLaunchHostFunc(used[rank]->stream.get(), hold, &may_go));
+      std::string error = install(comm, profiles[rank]);
+      return error + sum(comm, used[rank]->in, used[rank]->out, used[rank]->stream.get());
+    });
+    for (const std::string& each : wrong) CHECK(each == "");
+    for (const Profile& each : profiles) CHECK_THAT(each.text(), Contains("#1 ") && Contains("aborted"));
+    may_go = true;
+    for (const auto& each : used) CHECK(each->stream.synchronize() == CUDA_SUCCESS);
+  }
+}
+
 TEST_CASE("a rank that others wait for answers with the last call that it has made, also one of its GPU") {
   constexpr int kRanks = 2;
   for (bool on_one_gpu : {true, false}) {
     INFO("on one GPU: " << on_one_gpu);
-    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "500"}}, [&](tutti_comm_t* comm, int rank) {
+    auto wrong = with_told_ranks(on_one_gpu, kRanks, {{"timeout_ms", "1500"}}, [&](tutti_comm_t* comm, int rank) {
       Stream stream;
       OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
       std::string error = said(comm, tutti_barrier(comm, nullptr), "barrier");

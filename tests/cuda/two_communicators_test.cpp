@@ -2,7 +2,9 @@
 // communicator that was of, and is a call of its own.
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "cuda/jobs.h"
 
@@ -25,7 +27,8 @@ struct Twins {
   bool has_device_memory() const { return placed != Placed::kThroughHost || rank % 2 == 0; }
 };
 
-void check(Placed placed, int nranks, const std::function<std::string(const Twins&)>& body) {
+// `of_the_test`: so many host functions each rank puts on streams itself.
+void check(Placed placed, int nranks, const std::function<std::string(const Twins&)>& body, int of_the_test = 0) {
   INFO("placed " << static_cast<int>(placed) << ", " << nranks << " ranks");
   Counted host("cuLaunchHostFunc");
   auto both = [&](tutti_comm_t* comm, int rank) {
@@ -41,7 +44,7 @@ void check(Placed placed, int nranks, const std::function<std::string(const Twin
                : placed == Placed::kOnGpus ? with_ranks_of_gpus(nranks, options, both)
                                            : with_gpu_ranks(nranks, options, both);
   for (const std::string& each : wrong) CHECK(each == "");
-  if (placed != Placed::kThroughHost) CHECK(host.now() == 0);
+  if (placed != Placed::kThroughHost) CHECK(host.now() == of_the_test * nranks);
 }
 
 // The second one's rank r is the first one's nranks - 1 - r.
@@ -137,6 +140,82 @@ TEST_CASE("ranks interleave the calls of two communicators as each likes, on str
         for (int j = 0; j < at_once; ++j) call(!begins);
       }
     });
+  }
+}
+
+void put_copy(const Stream& stream, const OnGpu<int32_t>& to, const OnGpu<int32_t>& from) {
+  must(Gpu::driver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to.data()), reinterpret_cast<CUdeviceptr>(from.data()),
+                                   to.bytes(), stream.get()));
+}
+// `ms` stays until the stream is there.
+void put_sleep(const Stream& stream, int& ms) {
+  CUhostFn sleep = [](void* its) { std::this_thread::sleep_for(std::chrono::milliseconds(*static_cast<int*>(its))); };
+  must(Gpu::driver().cuLaunchHostFunc(stream.get(), sleep, &ms));
+}
+
+// The first call of each communicator is on a stream that comes late, on each rank later, and the second one on one
+// that would be there at once.
+TEST_CASE("calls of each of two communicators keep their order on streams that both of them use") {
+  for (Placed placed : kAllPlaced) {
+    for (int nranks : {2, 4}) {
+      auto body = [&](const Twins& twins) {
+        Where where = twins.has_device_memory() ? Where::kDevice : Where::kPinned;
+        Stream streams[2];
+        OnGpu<int32_t> one(kCount, where, 1), a(kCount, where), two(kCount, where, 2), b(kCount, where);
+        int later_ms = 5 * (twins.rank + 1);
+        std::string error;
+        auto twice = [&](tutti_comm_t* comm, const OnGpu<int32_t>& value, const OnGpu<int32_t>& comes, int late) {
+          put_sleep(streams[late], later_ms);
+          put_copy(streams[late], value, comes);
+          error += sum(comm, value, value, streams[late].get());
+          error += sum(comm, value, value, streams[1 - late].get());
+        };
+        twice(twins.first, a, one, 0);
+        twice(twins.second, b, two, 1);
+        for (const Stream& each : streams) must(each.synchronize());
+        bool is_right = a.download() == std::vector<int32_t>(kCount, power(nranks, 2));
+        is_right = is_right && b.download() == std::vector<int32_t>(kCount, 2 * power(nranks, 2));
+        return error + (is_right ? "" : "another sum");
+      };
+      check(placed, nranks, body, 2);
+    }
+  }
+}
+
+// Each stream has something on its way to its buffer when the group comes, later on each rank, and something behind it
+// that looks at the result.
+std::string check_group(const Twins& twins, bool first_begins) {
+  struct Side {
+    Side(tutti_comm_t* its, Where where, int32_t has)
+        : comm(its), comes(kCount, where, has), value(kCount, where), seen(kCount, where) {}
+    tutti_comm_t* comm;
+    OnGpu<int32_t> comes, value, seen;
+    Stream stream;
+  };
+  Where where = twins.has_device_memory() ? Where::kDevice : Where::kPinned;
+  Side a(twins.first, where, 1), b(twins.second, where, 2);
+  std::vector<Side*> sides = {&a, &b};
+  if (!first_begins) std::swap(sides[0], sides[1]);
+  int later_ms = 5 * (twins.rank + 1);
+  for (Side* each : sides) {
+    put_sleep(each->stream, later_ms);
+    put_copy(each->stream, each->value, each->comes);
+  }
+  std::string error = said(twins.first, tutti_group_begin(), "group");
+  for (Side* each : sides) error += sum(each->comm, each->value, each->value, each->stream.get());
+  error += said(twins.first, tutti_group_end(), "group");
+  for (Side* each : sides) put_copy(each->stream, each->seen, each->value);
+  for (Side* each : sides) must(each->stream.synchronize());
+  bool is_right = a.seen.download() == std::vector<int32_t>(kCount, twins.nranks);
+  is_right = is_right && b.seen.download() == std::vector<int32_t>(kCount, 2 * twins.nranks);
+  return error + (is_right ? "" : "another sum");
+}
+
+TEST_CASE("calls of two communicators in one group see what is on both streams, and are seen there") {
+  for (int nranks : {2, 4}) {
+    for (bool first_begins : {true, false}) {
+      check(Placed::kThroughHost, nranks, [&](const Twins& twins) { return check_group(twins, first_begins); });
+    }
   }
 }
 
