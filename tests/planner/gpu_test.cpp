@@ -164,6 +164,20 @@ TEST_CASE("several ranks on one GPU share its memory") {
   CHECK_THAT(choice.reason, Contains("memory of gpu 0"));
 }
 
+TEST_CASE("what goes from fabric to fabric leads out of the one and into the other") {
+  Topology topology = on_gpus("eight-gpus-nvswitch", 2);
+  topology.hosts[0].inventory.fabric = "wide";
+  topology.hosts[1].inventory.fabric = "narrow";
+  topology.hosts[0].inventory.fabric_bytes_per_s = {900'000'000'000, Origin::kUser};
+  topology.hosts[1].inventory.fabric_bytes_per_s = {1'000'000'000, Origin::kUser};
+  for (auto [from, to, wire] : {std::tuple(8, 0, "out of fabric narrow"), {0, 8, "into fabric narrow"}}) {
+    WireLoad wires(topology);
+    wires.send(from, to, 1'000'000);
+    CHECK(wires.busiest().wire == wire);
+    CHECK(wires.busiest().ns == 1'000'000);
+  }
+}
+
 TEST_CASE("GPUs without a network device of their own are staged through the host") {
   Inventory host = samples::nccl_host("four-gpus-nvlink");
   host.nics.clear();
