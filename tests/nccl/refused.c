@@ -1,4 +1,6 @@
 /* What is refused, with which sentence; and entry points around the calls. */
+#include <stdint.h>
+
 #include "nccl/bodies.h"
 #include "nccl/check.h"
 #include "nccl/memory.h"
