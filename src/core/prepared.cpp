@@ -12,8 +12,9 @@
 namespace tutti {
 namespace {
 
-// The sooner a trial, the better; but a program may make so few of calls so large that it would take more than it can
-// gain.
+// The sooner a trial, the better; but the first call of all is slow, so that there are others to set it against. And a
+// program may make so few of calls so large that a trial would take more than it can gain.
+constexpr uint64_t kCallsBeforeTrial = 2;
 constexpr uint64_t kLargeBytes = 32 << 20;
 constexpr uint64_t kLargeCallsBeforeTrial = 16;
 
@@ -72,7 +73,7 @@ Result<Prepared*> PlanCache::get(const Request& request) {
 
 Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
   auto prepared = std::make_unique<Prepared>();
-  prepared->pulls = PullTrials(request.size_bytes() < kLargeBytes ? 0 : kLargeCallsBeforeTrial);
+  prepared->pulls = PullTrials(request.size_bytes() < kLargeBytes ? kCallsBeforeTrial : kLargeCallsBeforeTrial);
   if (fixed_ && fixed_->shape().collective == request.collective && fixed_->shape().root == request.root) {
     if (request.op == kOrderedFunction) {
       return error(Code::kInvalidUsage,

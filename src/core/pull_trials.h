@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 namespace tutti {
 
@@ -37,7 +36,7 @@ class PullTrials {
   // programs make two calls in turn.
   static constexpr std::array<bool, 4> kPulls = {false, true, true, false};
   static constexpr uint64_t kPeriod = 128;
-  static constexpr uint64_t kMostBefore = 16;
+  static constexpr uint64_t kMostBefore = 16;  // calls before the first trial
   // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 
@@ -47,14 +46,14 @@ class PullTrials {
    public:
     void add(double ns_per_byte) { newest_[added_++ % newest_.size()] = ns_per_byte; }
     bool is_empty() const { return added_ == 0; }
-    // Of the middle half: calls that waited for another program are not in it, but both calls of a rank that waits for
-    // its peer and those that find its data there, as happens in turn.
+    // What a quarter of them stay below: neither those that waited for another program, or come right after one that
+    // went the other way, nor a single one that was quick by chance.
     double usual() const {
       auto sorted = newest_;
       auto count = static_cast<ptrdiff_t>(std::min<size_t>(added_, sorted.size()));
-      std::sort(sorted.begin(), sorted.begin() + count);
-      auto from = sorted.begin() + count / 4, to = sorted.begin() + (count - count / 4);
-      return std::accumulate(from, to, 0.0) / static_cast<double>(to - from);
+      auto quarter = sorted.begin() + count / 4;
+      std::nth_element(sorted.begin(), quarter, sorted.begin() + count);
+      return *quarter;
     }
 
    private:

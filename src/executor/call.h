@@ -22,7 +22,7 @@ using Peers = std::vector<std::unique_ptr<Peer>>;
 // rank has its own: a message says how its payload comes.
 struct DataPathOptions {
   uint64_t pull_min_bytes = 32 * 1024;             // lend private memory to a peer that can pull from this size on
-  uint64_t pull_to_reduce_min_bytes = 128 * 1024;  // the same for what the peer combines, if that is more
+  uint64_t pull_to_reduce_min_bytes = 128 * 1024;  // the same for what one of the two combines, if that is more
   bool may_try_pulls = false;                      // of calls of 64 KiB and more, which find out what is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots

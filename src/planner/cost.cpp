@@ -211,27 +211,23 @@ uint64_t Work::arrival_ns(const Host& host, uint64_t bytes) {
   return std::max(reading_ns(host, bytes), ns_for(bytes, host.copy_bytes_per_s));
 }
 
-void Work::deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
-                   uint64_t& sender_ns, uint64_t& receiver_ns) {
-  if (may_pull && bytes / messages >= sender.pull_min_bytes) {
-    receiver_ns = saturating_add(receiver_ns, pulling_ns(receiver, messages, bytes));
-    return;
-  }
-  sender_ns = saturating_add(sender_ns, ns_for(bytes, sender.copy_bytes_per_s));
-  receiver_ns = saturating_add(receiver_ns, ns_for(bytes, receiver.copy_bytes_per_s));
-}
-
-// A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
-void Work::contribute(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
-                      uint64_t& sender_ns, uint64_t& receiver_ns) {
-  if (may_pull && bytes / messages >= std::max(sender.pull_min_bytes, kLeastPulledToReduce)) {
-    uint64_t from_caches_ns = reading_ns(receiver, bytes);
-    uint64_t saved_ns = arrival_ns(receiver, bytes) - from_caches_ns;
+void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
+               uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns) {
+  uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
+  uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
+  uint64_t least = std::max(sender.pull_min_bytes, payload == Payload::kDelivered ? 0 : kLeastPulledToReduce);
+  if (may_pull && payload != Payload::kPartial && bytes / messages >= least) {
     uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
+    // A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
+    uint64_t saved_ns = payload == Payload::kCopied ? arrival_ns(receiver, bytes) - reading_ns(receiver, bytes) : 0;
     receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
     return;
   }
-  sender_ns = saturating_add(sender_ns, ns_for(bytes, sender.copy_bytes_per_s));
+  // What a reduction stores has been read already.
+  bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
+  sender_ns = saturating_add(sender_ns, is_computed ? in_ns / 2 : in_ns);
+  bool stays = payload == Payload::kStored || payload == Payload::kDelivered;
+  if (stays) receiver_ns = saturating_add(receiver_ns, out_ns);
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
@@ -250,17 +246,8 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
-    uint64_t copy_ns = ns_for(total_bytes, sender.copy_bytes_per_s);
-    if (payload == Payload::kCopied) {
-      contribute(sender, receiver, link.pull, messages, total_bytes, sender_ns, receiver_ns);
-    }
-    // What a reduction stores has been read already.
-    if (payload == Payload::kPartial || payload == Payload::kStored) sender_ns = saturating_add(sender_ns, copy_ns / 2);
-    if (payload == Payload::kDelivered) {
-      deliver(sender, receiver, link.pull, messages, total_bytes, sender_ns, receiver_ns);
-    }
-    if (payload == Payload::kStored)
-      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+    bool may_pull = link.pull && !is_on_gpu(from) && !is_on_gpu(to);
+    map(sender, receiver, may_pull, payload, messages, total_bytes, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
     sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, kTakeNs));

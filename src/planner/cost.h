@@ -22,9 +22,9 @@ namespace tutti {
 // What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in
 // place.
 enum class Payload : uint8_t {
-  kCopied,    // the sender copies it into a slot, or a reduction's receiver pulls it into one of its own
+  kCopied,    // the sender copies it into a slot, or the receiver pulls it into one of its own
   kPartial,   // a reduction stores it straight into the slot, where it may be larger than its contributions
-  kStored,    // computed or received, and stored `into` the receiver's output: a copy there
+  kStored,    // computed or received, and stored `into` the receiver's output: a copy there, or pulled
   kDelivered, // from the sender's buffer to the receiver's: through a slot, or pulled
 };
 
@@ -72,11 +72,9 @@ class Work {
     uint64_t network_bytes = 0;
   };
 
-  // Adds what it costs both ends to bring payloads over mapped memory: to where they stay, and to be combined.
-  static void deliver(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
-                      uint64_t& sender_ns, uint64_t& receiver_ns);
-  static void contribute(const Host& sender, const Host& receiver, bool may_pull, uint64_t messages, uint64_t bytes,
-                         uint64_t& sender_ns, uint64_t& receiver_ns);
+  // Adds what it costs both ends to bring payloads over mapped memory.
+  static void map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
+                  uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
   static uint64_t arrival_ns(const Host& host, uint64_t bytes);

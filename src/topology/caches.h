@@ -21,8 +21,9 @@ uint64_t streaming_min_bytes(const TopologyHost& host);
 // Private memory is pulled from so many bytes on; UINT64_MAX: never.
 uint64_t pull_min_bytes(const Costs& costs);
 
-// A reduction stores into a slot on its way and reads from one where it is, which beats the kernel's copy as long as the
-// caches hold it: what is combined is pulled only from so many bytes on, whatever pull_min_bytes() says.
+// A reduction stores into a slot on its way and reads from one where it is, which beats the kernel's copy as long as
+// the caches hold it: what is, or has just been, combined is pulled only from so many bytes on, if pull_min_bytes() is
+// less.
 inline constexpr uint64_t kLeastPulledToReduce = 128 * 1024;
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.

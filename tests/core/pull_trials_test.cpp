@@ -46,37 +46,54 @@ TEST_CASE("what becomes quicker is found out within some trials") {
   CHECK(pulled(trials, 100, 200) < kSome / 20);
 }
 
-TEST_CASE("a call that waited long for another rank does not decide") {
-  PullTrials trials;
-  for (int i = 0; i < kSome; ++i) {
-    bool pulls = trials.pulls();
-    trials.took(nanoseconds(i % 5 == 0 ? 1'000'000 : pulls ? 100 : 200), 1);
+TEST_CASE("calls that waited long for another rank do not decide") {
+  for (bool pull_is_quicker : {false, true}) {
+    for (int phase = 0; phase < 5; ++phase) {
+      INFO(pull_is_quicker << ", late from " << phase);
+      PullTrials trials(2);
+      auto make = [&](int calls) {
+        int count = 0;
+        for (int i = 0; i < calls; ++i) {
+          bool pulls = trials.pulls();
+          count += pulls ? 1 : 0;
+          trials.took(nanoseconds(i % 5 == phase ? 1'000'000 : pulls == pull_is_quicker ? 100 : 200), 1);
+        }
+        return count;
+      };
+      make(8 * kPeriod);
+      int count = make(kSome);
+      CHECK((pull_is_quicker ? kSome - count : count) < kSome / 20);
+    }
   }
-  CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
+}
+
+TEST_CASE("a first call that takes long does not decide, where a trial comes soon") {
+  PullTrials trials(2);
+  trials.took(nanoseconds(100'000), 1);
+  CHECK(pulled(trials, 100, 200, kPeriod) < 10);
 }
 
 TEST_CASE("neither way gains by how many of its calls are known, where single calls are quicker or slower by chance") {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<double> spread(0.5, 1.5);
-  PullTrials trials;
-  int count = 0;
-  for (int i = 0; i < 20 * kPeriod; ++i) {
-    bool pulls = trials.pulls();
-    count += pulls ? 1 : 0;
-    trials.took(nanoseconds(static_cast<int64_t>(spread(random) * (pulls ? 60'000 : 100'000))), 1);
-  }
-  CHECK(count > 16 * kPeriod);
+  auto periods_pulled = [](double pull_ns) {
+    std::mt19937 random(9);
+    std::uniform_real_distribution<double> spread(0.5, 1.5);
+    PullTrials trials;
+    int count = 0;
+    for (int i = 0; i < 20 * kPeriod; ++i) {
+      bool pulls = trials.pulls();
+      count += pulls ? 1 : 0;
+      trials.took(nanoseconds(static_cast<int64_t>(spread(random) * (pulls ? pull_ns : 100'000))), 1);
+    }
+    return count / kPeriod;
+  };
+  CHECK(periods_pulled(70'000) >= 16);
+  CHECK(periods_pulled(143'000) < 4);
 }
 
-TEST_CASE("a rank that waits for its peer in every second call is not taken for a quick one") {
-  PullTrials trials;
-  int count = 0;
-  for (int i = 0; i < 20 * kPeriod; ++i) {
-    bool pulls = trials.pulls();
-    count += pulls ? 1 : 0;
-    trials.took(nanoseconds(pulls ? 100 : i % 2 == 0 ? 10 : 300), 1);  // through slots 155 on the average
-  }
-  CHECK(count > 17 * kPeriod);
+TEST_CASE("the way changes where that gains more than a few percents") {
+  PullTrials hardly, enough;
+  CHECK(pulled(hardly, 100, 97) < kSome / 20);
+  CHECK(pulled(enough, 100, 90) > kSome - kSome / 20);
 }
 
 TEST_CASE("where all slots of a trial are late, pulls are not preferred to what slots took before it") {

@@ -47,6 +47,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 TEST_CASE("unmeasured hosts never pull, and stream from a size that suits an ordinary server") {
   DataPathOptions options = data_path_for(one_host(4, 8), 0);
   CHECK(options.pull_min_bytes == kNever);
+  CHECK(options.pull_to_reduce_min_bytes == 128 << 10);
   CHECK_FALSE(options.may_try_pulls);
   CHECK(data_path_for(one_host(4, 8, measured(1, 1, 1, 1)), 0).may_try_pulls);
   CHECK(options.streaming_min_bytes == 4 << 20);

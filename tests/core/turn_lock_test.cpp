@@ -32,7 +32,7 @@ TEST_CASE("one thread at a time has the turn, and no one who waits for it is for
         turn.lock(kAskNothing);
       }
       ++taken;
-      while (taken == 1 && !turn.is_wanted()) std::this_thread::yield();  // all are there by then
+      while (taken == 1 && !turn.is_wanted()) std::this_thread::yield();  // another one waits by then
       wanted += turn.is_wanted() ? 1 : 0;
       if (i % 64 == 0) std::this_thread::yield();
       turn.unlock();

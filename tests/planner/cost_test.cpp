@@ -82,7 +82,7 @@ TEST_CASE("contributions to a reduction are pulled where slots are slow, if they
     costs.pull_bytes_per_s.value = pull_bytes_per_s;
     return must_choose(topology, bytes(size_bytes)).predicted_ns;
   };
-  constexpr uint64_t kNever = 5'000'000'000;  // a copy through a slot is quicker
+  constexpr uint64_t kNever = 5'000'000'000;  // less than twice of what slots give
   CHECK(predicted_with(20'000'000'000, 4 << 20) < predicted_with(kNever, 4 << 20) * 3 / 4);
   CHECK(predicted_with(6'000'000'000, 4 << 20) > predicted_with(20'000'000'000, 4 << 20));
   CHECK(predicted_with(20'000'000'000, 64 << 10) == predicted_with(kNever, 64 << 10));
