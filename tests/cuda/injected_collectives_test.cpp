@@ -24,8 +24,9 @@ const std::set<std::string> kOfTheTest = {"cuMemAlloc", "cuMemFree", "cuStreamSy
 // What may fail without a word: there is nothing else to be done, or the call goes through the host. And what a thread
 // asks from time to time, perhaps when the call is over.
 const std::set<std::string> kMayBeSilent = {
-    "cuCtxPopCurrent",   "cuCtxPushCurrent",    "cuThreadExchangeStreamCaptureMode", "cuStreamDestroy", "cuEventDestroy",
-    "cuIpcGetMemHandle", "cuIpcCloseMemHandle", "cuMemHostUnregister",               "cuEventQuery"};
+    "cuCtxPopCurrent", "cuCtxPushCurrent",  "cuThreadExchangeStreamCaptureMode", "cuStreamDestroy",
+    "cuEventDestroy",  "cuIpcGetMemHandle", "cuIpcCloseMemHandle",               "cuMemHostUnregister",
+    "cuEventQuery"};
 
 enum class Placed { kOnOneGpu, kOnGpus, kMixed };
 

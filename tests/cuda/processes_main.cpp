@@ -102,8 +102,8 @@ int run_many(const Job& job) {
   return tutti_comm_finalize(job.comm) == TUTTI_SUCCESS ? 0 : wrong(job, tutti_last_error(job.comm));
 }
 
-// Call 1 is made last by other ranks than call 2, on another stream, which on the rank that makes that one last would be
-// there before what call 1 sends.
+// Call 1 is made last by other ranks than call 2, on another stream, which on the rank that makes that one last would
+// be there before what call 1 sends.
 int run_streams(const Job& job) {
   constexpr int kStepMs = 10;
   const Gpu& gpu = Gpu::driver();
