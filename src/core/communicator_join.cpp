@@ -102,7 +102,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Proce
 }
 
 Communicator::~Communicator() {
-  if (own_stream_entry_) own_stream_entry_->close();  // finalize() has, unless it was never called
+  // finalize() has, unless it was never called. A failure that comes just now may make one, which nobody uses.
+  if (StreamEntry* entry = stream_entry_.load(std::memory_order_acquire)) entry->close();
   if (gpu_calls_) gpu_calls_->stop();
   context_->engine->remove(this);
   context_->memory.remove_listener(this);

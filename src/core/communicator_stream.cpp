@@ -128,7 +128,8 @@ Status Communicator::await_reached(Sequence sequence) {
 
 // What a stream reaches from here on is complete at once; what it has reached runs to its end.
 void Communicator::close_streams() {
-  if (own_stream_entry_ == nullptr) return;
+  StreamEntry* entry = stream_entry_.load(std::memory_order_acquire);  // which a failure may make just now
+  if (entry == nullptr) return;
   auto progress = [this] { return std::pair(unreached(), gpu_calls_ ? gpu_calls_->done() : 0); };
   auto are_done = [this] { return unreached() == 0 && (gpu_calls_ == nullptr || gpu_calls_->are_done()); };
   auto before = progress();
@@ -147,7 +148,7 @@ void Communicator::close_streams() {
     log_warn("calls are on streams that have come to none of them for {} ms; leaving", config_.timeout_ms);
     break;
   }
-  own_stream_entry_->close();
+  entry->close();
   while (pending_.load(std::memory_order_acquire) > 0) move_on();
 }
 
