@@ -3,8 +3,8 @@
 // All that a peer has to say about them comes through one stream, in order, and is taken from it as it comes, so that
 // nothing there ever waits for a receive that the program has not made. A short message carries its data, which are
 // kept here until a receive matches; a sender may have only so much kept (credits). Of any other message the receiver
-// gets an offer: it reads the data where they lie, if it can and that is quicker, and says so; else it asks for them when it has
-// matched.
+// gets an offer: it reads the data where they lie, if it can and that is quicker, and says so; else it asks for them
+// when it has matched.
 #pragma once
 
 #include <cstdint>
