@@ -122,6 +122,25 @@ TEST_CASE("a root that was ahead when its receiver's wish changed goes by it in 
   CHECK(pulled_late > 0);
 }
 
+TEST_CASE("calls begin the way of smaller ones like them, once their receiver has said so") {
+  std::string pulled(8, '.');
+  std::barrier together(2);
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    Broadcast small{comm, rank, std::vector<float>(kOneSlice)}, large{comm, rank, std::vector<float>(2 * kOneSlice)};
+    std::string wrong;
+    for (int i = 0; i < 8; ++i) {
+      together.arrive_and_wait();
+      int before = pulls;
+      if (rank == 0 && (i < 3 || i == 5)) std::this_thread::sleep_for(kLong);
+      wrong += i < 6 ? small.run() : large.run();
+      together.arrive_and_wait();
+      if (rank == 0 && pulls > before) pulled[i] = 'p';
+    }
+    return wrong;
+  });
+  if (ran) CHECK(pulled == "...pp..p");
+}
+
 TEST_CASE("what a root finds of its calls is no wish to those who receive from it") {
   std::string pulled(8, '.');
   std::barrier together(2);
