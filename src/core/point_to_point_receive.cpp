@@ -158,7 +158,8 @@ void PointToPoint::follow_trials(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   const PullTrials& pulls = trials_of(transfer);
   auto is_of_sender = [&](const tutti_request* each) { return each->transfer.peer == transfer.peer; };
-  bool is_alone = lanes_[transfer.peer].arriving.empty() && std::none_of(reading_.begin(), reading_.end(), is_of_sender);
+  bool is_alone = lanes_[transfer.peer].arriving.empty() &&
+                  std::none_of(reading_.begin(), reading_.end(), is_of_sender);
   if (is_alone) transfer.tried_since = Clock::now();
   if (!(is_alone ? pulls.pulls() : pulls.prefers_pulls())) transfer.address = 0;
 }
