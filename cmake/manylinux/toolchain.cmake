@@ -6,7 +6,8 @@ set(CMAKE_CXX_FLAGS_INIT "-include ${manylinux}/old_glibc.h")
 foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT "-B${manylinux}/glibc -Wl,--allow-shlib-undefined")
 endforeach()
-# Programs otherwise have copies of libc's variables, and where one has two names (environ, __environ) only one is theirs.
+# Programs otherwise have copies of libc's variables, and where one has two names (environ, __environ) only one is
+# theirs.
 add_compile_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-fPIC>)
 
 set(TUTTI_EMBED_DEPENDENCIES ON CACHE BOOL "" FORCE)

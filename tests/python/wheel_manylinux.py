@@ -1,7 +1,7 @@
 """A wheel is one for manylinux_2_28, as auditwheel sees it.
 
-Usage: wheel_manylinux.py WHEEL. It is named for that, asks for no newer version of a function than such a system has, and
-needs no library but those and torch's, which come with torch.
+Usage: wheel_manylinux.py WHEEL. It is named for that, asks for no newer version of a function than such a system has,
+and needs no library but such a system's and torch's, which come with torch.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A wheel's libraries clash with nobody's: fmt, spdlog, Highway, expat, hwloc and OpenSSL are inside of them and hidden.
+"""A wheel's libraries clash with nobody's: fmt, spdlog, Highway, expat, hwloc and OpenSSL are inside and hidden.
 
 Usage: wheel_symbols.py WHEEL [PATH...]. It has libraries or programs whose paths begin so. Nothing of fmt and so on is
 exported, asked for, or a library that is needed. What else is needed is in the wheel, or every system has it. The
