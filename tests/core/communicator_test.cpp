@@ -11,10 +11,6 @@
 namespace tutti::test {
 namespace {
 
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 double element(int rank, size_t index) { return static_cast<double>((index * 7 + rank * 13) % 11) - 5; }
 
 std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<float>& in, std::vector<float>& out) {

@@ -9,10 +9,6 @@
 namespace tutti::test {
 namespace {
 
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 std::string error_of(tutti_comm_t* comm) {
   std::string sentence = tutti_last_error(comm);
   return sentence.empty() ? tutti_last_error(nullptr) : sentence;

@@ -15,10 +15,6 @@ namespace tutti::test {
 
 inline const char* const kTransports[] = {"loopback", "shm", "tcp"};
 
-inline void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 // What element i of the message that `from` sends to `to` is; differs between messages.
 inline float element(int from, int to, int tag, size_t i) {
   return static_cast<float>((from * 31 + to * 17 + tag * 7 + static_cast<int>(i % 1009)) % 2048);

@@ -11,10 +11,6 @@
 namespace tutti::test {
 namespace {
 
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 // Affine maps of 32-bit integers, one per element: composing them is associative and not commutative.
 struct Map {
   uint32_t factor, offset;

@@ -1,6 +1,8 @@
 // Ranks as threads of this process, each with its own communicator, through the C API.
 #pragma once
 
+#include <catch2/catch.hpp>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -53,6 +55,11 @@ inline std::vector<std::string> with_ranks(int nranks, const Options& options,
   }
   for (std::thread& thread : threads) thread.join();
   return wrong;
+}
+
+// What with_ranks() gave: no rank has a sentence.
+inline void check_all(const std::vector<std::string>& wrong) {
+  for (const std::string& sentence : wrong) CHECK(sentence == "");
 }
 
 // Starts an all-reduce.

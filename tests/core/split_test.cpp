@@ -13,10 +13,6 @@
 namespace tutti::test {
 namespace {
 
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 // "" when `comm` has that rank and size, and the sum of 1 on all of its ranks is the size.
 std::string expect(tutti_comm_t* comm, int rank, int size) {
   int own = -1, all = -1;

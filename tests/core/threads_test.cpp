@@ -9,10 +9,6 @@
 namespace tutti::test {
 namespace {
 
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
 tutti_status_t start_receive(float* value, int peer, int tag, tutti_comm_t* comm, tutti_request_t** request) {
   tutti_call_t call{};
   call.struct_size = sizeof call;

@@ -4,14 +4,6 @@
 #include "core/ranks.h"
 
 namespace tutti::test {
-namespace {
-
-void check_all(const std::vector<std::string>& wrong) {
-  for (const std::string& sentence : wrong) CHECK(sentence == "");
-}
-
-}  // namespace
-
 TEST_CASE("requests of one communicator complete in the order of their calls") {
   check_all(with_ranks(3, {}, [](tutti_comm_t* comm, int rank) -> std::string {
     constexpr size_t kCalls = 20;
