@@ -237,6 +237,8 @@ class Communicator {
   void choose_ways(uint64_t planned_bytes);
   bool may_be_pulled() const;
   void follow_trials();
+  void end_trial();
+  uint64_t wishes_changed() const;
   int awaited_rank() const;
   Status find_windows();
   Status find_device_window();
@@ -351,6 +353,7 @@ class Communicator {
   bool is_alike_ = false;                // pulled or not: peers map all memory of the active call
   bool tries_pulls_ = false;             // with the active call, which runs since:
   Clock::time_point launched_;
+  uint64_t wishes_seen_ = 0;             // how often peers had changed theirs when the active call was bound
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again
   NumberedRecord record_;                // of the last call
   uint64_t calls_ = 0;

@@ -43,7 +43,7 @@ Status Communicator::begin(tutti_request& request) {
     copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
-  bool is_bound = is_bound_ && request.is_repeated && windows_->stay();
+  bool is_bound = is_bound_ && request.is_repeated && windows_->stay() && wishes_seen_ == wishes_changed();
   if (!is_bound) {
     is_bound_ = false;
     prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
@@ -109,6 +109,7 @@ Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
   open_landing();
+  wishes_seen_ = wishes_changed();
   run_.start(prepared_->programs, call_, links_->peers());
   is_bound_ = may_stay_bound();
   is_alike_ = tries_pulls_ && windows_->found_all();
@@ -123,6 +124,26 @@ void Communicator::follow_trials() {
   if (!tries_pulls_) return;
   launched_ = Clock::now();
   is_bound_ = is_bound_ && prepared_->pulls.stays();
+}
+
+// The active call has ended.
+void Communicator::end_trial() {
+  if (!tries_pulls_) return;
+  PullTrials& pulls = prepared_->pulls;
+  pulls.took(Clock::now() - launched_, call_.size_bytes);
+  if (prepared_->pull_class == 0) return;
+  for (int32_t rank : prepared_->senders) {
+    Peer& sender = *links_->peers()[rank];
+    if (sender.mapped()) sender.wish(prepared_->pull_class, pulls.prefers_pulls());
+  }
+}
+
+// What peers wish of a bound call.
+uint64_t Communicator::wishes_changed() const {
+  if (call_.pull_class == 0) return 0;
+  uint64_t changed = 0;
+  for (int32_t rank : prepared_->peers) changed += links_->peers()[rank]->wishes_changed();
+  return changed;
 }
 
 void Communicator::bind() {
@@ -151,18 +172,19 @@ void Communicator::bind() {
 }
 
 // Whether receivers pull private memory. The kernel cannot store past the caches, which decides among near processors;
-// among far ones that hardly matters, and a trial shows it.
+// among far ones that hardly matters, and a trial shows it. What all ranks know decides which calls are tried, so that
+// they count the same ones.
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
-  // By what all ranks know, so that those who can pull at all count the same calls. Less is not worth a look at the
-  // clock; and where only some ranks send, those may be done with what slots hold before the others have anything.
-  uint64_t least_tried = has_root(active_->arguments.collective) ? 4 << 20 : 64 << 10;
   is_alike_ = false;
-  tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= least_tried && may_be_pulled();
+  tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= kLeastTried && may_be_pulled();
+  call_.pull_class = 0;
   uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
   if (tries_pulls_) {
-    pull_min_bytes = prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
+    bool by_wishes = prepared_->pull_class != 0 && !prepared_->pulls.in_trial();
+    if (by_wishes) call_.pull_class = prepared_->pull_class;
+    pull_min_bytes = by_wishes || prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
   } else if (call_.size_bytes >= data_path_.streaming_min_bytes) {
     pull_min_bytes = UINT64_MAX;
   }
@@ -188,7 +210,7 @@ void Communicator::open_landing() {
 
 void Communicator::hand_over_result() {
   if (Window landing = std::exchange(landing_, {})) links_->land_no_more(landing);
-  if (tries_pulls_) prepared_->pulls.took(Clock::now() - launched_, call_.size_bytes);
+  end_trial();
   const Geometry& geometry = active_->geometry;
   windows_->copy_edges_out();
   if (!geometry.onto_input) return;

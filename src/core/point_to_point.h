@@ -3,11 +3,14 @@
 // All that a peer has to say about them comes through one stream, in order, and is taken from it as it comes, so that
 // nothing there ever waits for a receive that the program has not made. A short message carries its data, which are
 // kept here until a receive matches; a sender may have only so much kept (credits). Of any other message the receiver
-// gets an offer: it reads the data where they lie, if it can, and says so; else it asks for them when it has matched.
+// gets an offer: it reads the data where they lie, if it can and that is quicker, and says so; else it asks for them
+// when it has matched.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "base/progress.h"
@@ -15,6 +18,7 @@
 #include "core/inbox.h"
 #include "core/links.h"
 #include "core/memory_registry.h"
+#include "core/pull_trials.h"
 #include "core/request.h"
 #include "kernels/kernels.h"
 
@@ -108,6 +112,9 @@ class PointToPoint {
   // A part of a message into its receive's buffer.
   static Status store(const tutti_request& receive, uint64_t offset, const std::byte* from, uint64_t size_bytes,
                       Store store);
+  void follow_trials(tutti_request& receive);
+  void end_trial(const Transfer& transfer);
+  PullTrials& trials_of(const Transfer& transfer);
   void no_longer_kept(int source, uint64_t size_bytes);
   tutti_request* remove(Peer& peer, Where where, uint32_t offer);
 
@@ -124,6 +131,7 @@ class PointToPoint {
                                 uint64_t size_bytes);
   Result<RemoteSlice> place_of(Peer& peer, const tutti_request& send) const;
   Status lend_to_link(Peer& peer, tutti_request& send);
+  uint64_t least_lent() const;
   Result<Message> offer_of(Peer& peer, const tutti_request& send);
 
   Result<bool> read();
@@ -150,6 +158,7 @@ class PointToPoint {
   std::vector<int32_t> connecting_;
   std::vector<tutti_request*> reading_;   // receives that read from the sender's memory
   std::vector<tutti_request*> in_flight_;
+  std::map<std::pair<int, int>, PullTrials> pulls_;  // by sender and logarithm of the size
   uint32_t in_a_row_ = 0;                 // calls that ran at once
   Status refused_;                        // of a receive that was posted for a message that does not fit
 };

@@ -1,5 +1,6 @@
 // What comes to this rank point-to-point, and the data that receives read themselves.
 #include <algorithm>
+#include <bit>
 
 #include "core/direct_message.h"
 #include "core/point_to_point.h"
@@ -99,6 +100,7 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
   if (!is_placed) TUTTI_TRY(store(**found, transfer.moved_bytes, payload, size_bytes, way));
   transfer.moved_bytes += size_bytes;
   if (transfer.moved_bytes < transfer.size_bytes) return {};
+  end_trial(transfer);
   settle_later(lane, **found);
   lane.arriving.erase(found);
   return {};
@@ -127,7 +129,9 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     return {};
   }
   if (arrival.offer != 0) {
-    bool readable = arrival.window || arrival.address != 0;
+    bool is_tried = options_.may_try_pulls && arrival.address != 0 && arrival.size_bytes >= kLeastTried;
+    if (is_tried) follow_trials(receive);
+    bool readable = arrival.window || transfer.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);
     if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer, TUTTI_TRY(place_for(receive))});
     return {};
@@ -146,6 +150,29 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     settle_later(lane, receive);
   }
   return {};
+}
+
+// The data of a receive come either way: from the sender's memory, or from it when it is asked.
+void PointToPoint::follow_trials(tutti_request& receive) {
+  Transfer& transfer = receive.transfer;
+  PullTrials& pulls = trials_of(transfer);
+  if (!pulls.pulls()) transfer.address = 0;
+  transfer.tried_since = Clock::now();
+}
+
+// All of a receive's data that was to be tried are here.
+void PointToPoint::end_trial(const Transfer& transfer) {
+  if (!transfer.tried_since) return;
+  trials_of(transfer).took(Clock::now() - *transfer.tried_since, transfer.size_bytes);
+}
+
+PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
+  const std::pair key(transfer.peer, static_cast<int>(std::bit_width(transfer.size_bytes)));
+  auto at = pulls_.lower_bound(key);
+  if (at != pulls_.end() && at->first == key) return at->second;
+  bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
+  bool are_smaller_pulled = has_smaller && std::prev(at)->second.prefers_pulls();
+  return pulls_.emplace_hint(at, key, PullTrials(transfer.size_bytes, are_smaller_pulled))->second;
 }
 
 // Where the sender's puts of a receive's data land, if they can land in the caller's memory.
@@ -210,6 +237,7 @@ Result<bool> PointToPoint::read() {
       ++i;
       continue;
     }
+    end_trial(receive.transfer);
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
     Lane& lane = lanes_[receive.transfer.peer];
     lane.answers.push_back({Kind::kTaken, receive.transfer.offer});

@@ -120,9 +120,13 @@ Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, co
 // Up to what costs less to copy twice than to make the sender wait.
 bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
   bool readable = peer.mapped() && peer.link().traits().pullable;
-  uint64_t slot_bytes = StreamLayout::kDirect.slot_bytes;
-  uint64_t most = readable ? std::min(slot_bytes, options_.pull_min_bytes) : slot_bytes;
-  return size_bytes <= most && lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+  bool fits = size_bytes <= StreamLayout::kDirect.slot_bytes && (!readable || size_bytes < least_lent());
+  return fits && lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+}
+
+// Of messages from kLeastTried on the receiver decides whether he pulls.
+uint64_t PointToPoint::least_lent() const {
+  return options_.may_try_pulls ? std::min(kLeastTried, options_.pull_min_bytes) : options_.pull_min_bytes;
 }
 
 // Where a device reads shared memory itself, it is told which.
@@ -148,7 +152,7 @@ Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
     message.payload = TUTTI_TRY(links_.share(shared->region, shared->data));
     shared->copy_edges_in(data);
     message.kind = MessageKind::kReference;
-  } else if (peer.link().traits().pullable && message.size_bytes >= options_.pull_min_bytes) {
+  } else if (peer.link().traits().pullable && message.size_bytes >= least_lent()) {
     message.address = reinterpret_cast<uint64_t>(data);
     message.kind = MessageKind::kPull;
   }

@@ -12,12 +12,6 @@
 namespace tutti {
 namespace {
 
-// The sooner a trial, the better; but the first call of all is slow, so that there are others to set it against. And a
-// program may make so few of calls so large that a trial would take more than it can gain.
-constexpr uint64_t kCallsBeforeTrial = 2;
-constexpr uint64_t kLargeBytes = 32 << 20;
-constexpr uint64_t kLargeCallsBeforeTrial = 16;
-
 std::string names_of_admitted(const std::vector<Candidate>& candidates) {
   std::vector<std::string_view> names;
   for (const Candidate& candidate : candidates) {
@@ -64,16 +58,26 @@ Result<Prepared*> PlanCache::get(const Request& request) {
   if (found == prepared_.end()) {
     Request largest = request;
     largest.count = std::max<uint64_t>(size_class / size_of(request.datatype), 1);
-    found = prepared_.emplace(key, TUTTI_TRY(make(largest))).first;
+    auto made = TUTTI_TRY(make(largest));
+    made->pulls = PullTrials(size_class, are_smaller_pulled(key));
+    found = prepared_.emplace(key, std::move(made)).first;
   }
   last_key_ = key;
   last_ = found->second.get();
   return last_;
 }
 
+// Whether it was quicker to pull the largest of those calls of its kind that are smaller.
+bool PlanCache::are_smaller_pulled(const Key& key) const {
+  auto after = prepared_.lower_bound(key);
+  if (after == prepared_.begin()) return false;
+  const auto& [smaller, prepared] = *std::prev(after);
+  auto kind = [](Key of) { return std::get<4>(of) = 0, of; };
+  return kind(smaller) == kind(key) && prepared->pulls.prefers_pulls();
+}
+
 Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
   auto prepared = std::make_unique<Prepared>();
-  prepared->pulls = PullTrials(request.size_bytes() < kLargeBytes ? kCallsBeforeTrial : kLargeCallsBeforeTrial);
   if (fixed_ && fixed_->shape().collective == request.collective && fixed_->shape().root == request.root) {
     if (request.op == kOrderedFunction) {
       return error(Code::kInvalidUsage,
@@ -104,12 +108,17 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   TUTTI_CHECK(shape.channels <= layout_.channels);
   prepared->algorithm = shape.algorithm;
   prepared->plan_digest = prepared->plan.digest();
-  std::set<int32_t> peers;
+  prepared->pull_class = pull_class(request.collective, size_class_bytes(request.size_bytes()));
+  std::set<int32_t> peers, senders;
   for (int channel = 0; channel < shape.channels; ++channel) {
-    prepared->programs.push_back(lower(prepared->plan, rank_, channel));
-    peers.insert(prepared->programs.back().peers.begin(), prepared->programs.back().peers.end());
+    const Program& program = prepared->programs.emplace_back(lower(prepared->plan, rank_, channel));
+    peers.insert(program.peers.begin(), program.peers.end());
+    for (const Op& op : program.ops) {
+      if (op.kind == OpKind::kWait && op.chunk != kNoChunk) senders.insert(op.peer);
+    }
   }
   prepared->peers.assign(peers.begin(), peers.end());
+  prepared->senders.assign(senders.begin(), senders.end());
   return prepared;
 }
 

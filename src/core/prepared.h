@@ -26,8 +26,10 @@ struct Prepared {
   std::string candidates;          // all algorithms that could run it, separated by blanks
   std::vector<Program> programs;   // this rank's, by channel
   std::vector<int32_t> peers;      // ascending
+  std::vector<int32_t> senders;    // those of them that send this rank something, ascending
   bool connected = false;          // all peers have links
-  PullTrials pulls;                // of calls that are made more than once
+  PullTrials pulls{0};             // of calls that are made more than once
+  uint32_t pull_class = 0;         // what receivers' wishes are for; 0: each rank goes by its own trials
 };
 
 // By collective, type, op, root and size class; never by count.
@@ -46,6 +48,7 @@ class PlanCache {
  private:
   using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;
   Result<std::unique_ptr<Prepared>> make(const Request& request) const;
+  bool are_smaller_pulled(const Key& key) const;
 
   const Topology& topology_;
   const int rank_;

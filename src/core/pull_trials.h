@@ -1,27 +1,44 @@
 // PullTrials: whether the calls of one class should have private memory pulled by its receivers, or copied through
 // slots. It depends on how near the ranks' processors are to each other, which changes while they run; so a few calls
 // in a row take the two ways in turn, every now and then, and the others the one that was quicker.
+//
+// Whoever receives knows which that was. Where all ranks send and receive, each goes by what it found itself. A sender
+// that receives nothing may be done with what slots hold before the others have anything: so in calls with a root
+// receivers say what they wish (Peer::wish()), and senders go by that.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+
+#include "base/types.h"
 
 namespace tutti {
 
+constexpr uint64_t kLeastTried = 64 * 1024;  // of a call: less is not worth a look at the clock
+
 class PullTrials {
  public:
-  // The first trial comes after so many calls.
-  explicit PullTrials(uint64_t calls_before = kMostBefore) : calls_(kPeriod - std::min(calls_before, kMostBefore)) {}
+  // Of calls of about so many bytes. The first ones go the way that was quicker for those of half the size, if known.
+  explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
+      : to_trial_(size_bytes < kLarge ? 2 : 16),
+        most_period_(size_bytes < kLarge ? 4 * kPeriod : kPeriod),
+        prefers_pulls_(prefers_pulls) {}
 
   using Duration = std::chrono::nanoseconds;
 
   // Before a call. By its number alone, so that in a trial all ranks go the same way.
-  bool pulls() const { return in_trial() ? kPulls[position()] : prefers_pulls_; }
+  bool pulls() const { return in_trial() ? kPulls[tried_] : prefers_pulls_; }
+  // Whether this one goes neither way by choice, but to see how long it takes.
+  bool in_trial() const { return to_trial_ == 0; }
+  // What was quicker so far.
+  bool prefers_pulls() const { return prefers_pulls_; }
   // Whether the call after one that is not over yet goes the same way.
-  bool stays() const { return position() >= kPulls.size() && position() + 1 < kPeriod; }
+  bool stays() const { return to_trial_ > 1; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
     times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
@@ -32,11 +49,13 @@ class PullTrials {
   void was_alike() { go_on(); }
 
  private:
-  // A call that goes the wrong way takes twice as long or so: that is 2 % of the time. They are not in turn, since
-  // programs make two calls in turn.
+  // Not in turn, since programs make two calls in turn. A call that goes the wrong way takes up to five times as long.
   static constexpr std::array<bool, 4> kPulls = {false, true, true, false};
-  static constexpr uint64_t kPeriod = 128;
-  static constexpr uint64_t kMostBefore = 16;  // calls before the first trial
+  // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. The
+  // first comes soon; but the first call of all is slow, so that there are others to set it against. And a program may
+  // make so few of large calls that a trial would take more than it can gain.
+  static constexpr uint64_t kPeriod = 124;
+  static constexpr uint64_t kLarge = 32 << 20;
   // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 
@@ -61,12 +80,17 @@ class PullTrials {
     size_t added_ = 0;
   };
 
-  uint64_t position() const { return calls_ % kPeriod; }
-  bool in_trial() const { return position() < kPulls.size(); }
 
   void go_on() {
-    if (position() == kPulls.size() - 1) decide();
-    ++calls_;
+    if (!in_trial()) {
+      --to_trial_;
+      return;
+    }
+    if (++tried_ < kPulls.size()) return;
+    decide();
+    tried_ = 0;
+    to_trial_ = period_;
+    period_ = std::min(2 * period_, most_period_);
   }
   void decide() {
     const Times& taken = times_[prefers_pulls_ ? 1 : 0];
@@ -75,9 +99,22 @@ class PullTrials {
     if (other.usual() < kWorthIt * taken.usual()) prefers_pulls_ = !prefers_pulls_;
   }
 
-  uint64_t calls_;              // and those that would have been before
+  uint64_t to_trial_;           // calls until the next one; 0: it is going on,
+  size_t tried_ = 0;            // with so many calls so far
+  uint64_t period_ = kPeriod;
+  uint64_t most_period_;
   std::array<Times, 2> times_;  // through slots, pulled
-  bool prefers_pulls_ = false;
+  bool prefers_pulls_;
 };
+
+// Which bit stands for the wishes of calls of a class: 0 if they have no root. `size_class_bytes`: of the plan.
+constexpr uint32_t pull_class(Collective collective, uint64_t size_class_bytes) {
+  constexpr Collective kWithRoot[] = {TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_GATHER, TUTTI_SCATTER};
+  constexpr int kSizes = 8, kLeastWidth = std::bit_width(kLeastTried);
+  const auto* found = std::find(std::begin(kWithRoot), std::end(kWithRoot), without_counts(collective));
+  if (found == std::end(kWithRoot)) return 0;
+  int size = std::clamp(static_cast<int>(std::bit_width(size_class_bytes)) - kLeastWidth, 0, kSizes - 1);
+  return uint32_t{1} << (static_cast<int>(found - kWithRoot) * kSizes + size);
+}
 
 }  // namespace tutti

@@ -33,6 +33,7 @@ struct Transfer {
   Window landing;            // of a receive: what the sender was told of its buffer, where puts may land in any memory
   bool is_on_device = false;           // of a receive: the sender was told where its buffer is, which is a GPU's
   size_t position = 0;       // among those in flight
+  std::optional<Clock::time_point> tried_since;  // of a receive that shows how long its way takes
   bool settles = false;      // it is done, but for what the link has not sent yet
   std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
 

@@ -141,7 +141,7 @@ class ChannelRun {
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
   bool may_lend(const Peer& to, const Send& send) const;
-  bool is_pulled(const Op& op, const Send& send) const;
+  bool is_pulled(const Op& op, const Peer& to, const Send& send) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   Status combine(const Op& op);
   // Wherever the two ends lie.

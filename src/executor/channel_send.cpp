@@ -271,7 +271,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   if (may_lend(to, send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
-    if (to.link().traits().pullable && is_pulled(op, send)) {
+    if (to.link().traits().pullable && is_pulled(op, to, send)) {
       return {MessageKind::kPull, nullptr, home_of(send, slice)};
     }
   }
@@ -302,10 +302,11 @@ std::byte* ChannelRun::place_of(Peer& to, const Window& place) const {
 }
 
 // Whether the receiver should read the payload where it lies.
-bool ChannelRun::is_pulled(const Op& op, const Send& send) const {
+bool ChannelRun::is_pulled(const Op& op, const Peer& to, const Send& send) const {
   bool only_moves = moves(op) && send.into != kNoChunk;
   uint64_t least = only_moves ? 0 : call_->options.pull_to_reduce_min_bytes;
-  return frame_->value_bytes >= std::max(least, call_->options.pull_min_bytes);
+  if (frame_->value_bytes < std::max(least, call_->options.pull_min_bytes)) return false;
+  return call_->pull_class == 0 || to.is_wished(call_->pull_class);
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

@@ -21,7 +21,8 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
       arena_(arena),
       remote_arena_(remote_arena),
       needs_poll_(link.needs_poll()),
-      reaches_device_memory_(reaches_device_memory) {
+      reaches_device_memory_(reaches_device_memory),
+      wishes_of_peer_(line_at(arena, layout.wishes_offset(link.peer()))) {
   TUTTI_CHECK(arena.size() >= layout.arena_bytes() && remote_arena.size_bytes >= layout.arena_bytes());
   sends_.reserve(layout.streams_per_peer());
   recvs_.reserve(layout.streams_per_peer());
@@ -42,6 +43,16 @@ const RemoteMemory* Peer::find(uint32_t memory_id) {
   std::unique_lock lock(find_mutex_, std::defer_lock);
   if (is_shared_) lock.lock();
   return link_.find(memory_id);
+}
+
+void Peer::wish(uint32_t classes, bool pulls) {
+  uint64_t now = pulls ? wishes_ | classes : wishes_ & ~uint64_t{classes};
+  if (now == wishes_ || is_broken()) return;
+  Line line;
+  line.words[0] = now + (uint64_t{1} << 32);
+  auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_)}, line);
+  if (!told.ok()) broken_.set(std::move(told).status());
+  if (told.ok() && *told == PutResult::kDone) wishes_ = line.words[0];
 }
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {

@@ -68,6 +68,8 @@ struct StreamLayout {
   uint64_t freed_offset(int peer, int channel) const {
     return line_offset(peer, channel, shape(channel).message_lines());
   }
+  // Where `peer` says what it wishes to pull (Peer::wish()).
+  uint64_t wishes_offset(int peer) const { return ((peer + 1) * lines_per_peer() - 1) * sizeof(Line); }
   uint64_t payload_offset(int peer, int channel, int slot) const {
     uint64_t before = channel * shape(0).bytes();
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
@@ -88,7 +90,7 @@ struct StreamLayout {
     uint64_t wanted = kOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);
     return std::max(slot_bytes, wanted / sizeof(Line) * sizeof(Line));
   }
-  uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines(); }
+  uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines() + 1; }
   uint64_t payload_per_peer() const { return channels * shape(0).bytes() + kDirect.bytes(); }
 };
 

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <random>
+#include <set>
+#include <vector>
 
 using tutti::PullTrials;
 using std::chrono::nanoseconds;
@@ -9,6 +11,7 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr int kSome = 1000;
+constexpr uint64_t kSmall = 1 << 20, kLarge = 64 << 20;
 constexpr int kBeforeTrial = 16, kOfTrial = 4, kPeriod = 128;
 
 // Makes calls of which those that pull take `pull` ns and the others `slot`; gives how many of them pulled.
@@ -25,20 +28,20 @@ int pulled(PullTrials& trials, int64_t slot, int64_t pull, int calls = kSome) {
 }  // namespace
 
 TEST_CASE("nearly all calls go the way that is quicker") {
-  PullTrials slots, pulls;
+  PullTrials slots(kLarge), pulls(kLarge);
   CHECK(pulled(slots, 100, 200) < kSome / 20);
   CHECK(pulled(pulls, 200, 100) > kSome - kSome / 20);
 }
 
 TEST_CASE("the first trial comes after some calls that do not pull") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   CHECK(pulled(trials, 200, 100, kBeforeTrial) == 0);
   CHECK(pulled(trials, 200, 100, kOfTrial) == 2);
   CHECK(pulled(trials, 200, 100, 100) == 100);
 }
 
 TEST_CASE("what becomes quicker is found out within some trials") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   pulled(trials, 100, 200);
   CHECK(pulled(trials, 200, 100, 4 * kPeriod) > kPeriod / 2);
   CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
@@ -50,7 +53,7 @@ TEST_CASE("calls that waited long for another rank do not decide") {
   for (bool pull_is_quicker : {false, true}) {
     for (int phase = 0; phase < 5; ++phase) {
       INFO(pull_is_quicker << ", late from " << phase);
-      PullTrials trials(2);
+      PullTrials trials(kSmall);
       auto make = [&](int calls) {
         int count = 0;
         for (int i = 0; i < calls; ++i) {
@@ -68,7 +71,7 @@ TEST_CASE("calls that waited long for another rank do not decide") {
 }
 
 TEST_CASE("a first call that takes long does not decide, where a trial comes soon") {
-  PullTrials trials(2);
+  PullTrials trials(kSmall);
   trials.took(nanoseconds(100'000), 1);
   CHECK(pulled(trials, 100, 200, kPeriod) < 10);
 }
@@ -77,7 +80,7 @@ TEST_CASE("neither way gains by how many of its calls are known, where single ca
   auto periods_pulled = [](double pull_ns) {
     std::mt19937 random(9);
     std::uniform_real_distribution<double> spread(0.5, 1.5);
-    PullTrials trials;
+    PullTrials trials(kLarge);
     int count = 0;
     for (int i = 0; i < 20 * kPeriod; ++i) {
       bool pulls = trials.pulls();
@@ -91,27 +94,46 @@ TEST_CASE("neither way gains by how many of its calls are known, where single ca
 }
 
 TEST_CASE("the way changes where that gains more than a few percents") {
-  PullTrials hardly, enough;
+  PullTrials hardly(kLarge), enough(kLarge);
   CHECK(pulled(hardly, 100, 97) < kSome / 20);
   CHECK(pulled(enough, 100, 90) > kSome - kSome / 20);
 }
 
 TEST_CASE("where all slots of a trial are late, pulls are not preferred to what slots took before it") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   pulled(trials, 100, 300, kBeforeTrial);
   pulled(trials, 1'000'000, 300, kOfTrial);
   CHECK(pulled(trials, 100, 300, kPeriod - kOfTrial) == 0);
 }
 
 TEST_CASE("pulls that are preferred stay so where those of a trial are late") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   pulled(trials, 300, 100, kBeforeTrial + kPeriod);
   pulled(trials, 300, 1'000'000, kOfTrial);
   CHECK(pulled(trials, 300, 100, kPeriod - kOfTrial) == kPeriod - kOfTrial);
 }
 
+TEST_CASE("trials of calls that are not large begin soon, and become rare") {
+  PullTrials trials(kSmall);
+  std::vector<int> begun;
+  for (int i = 0; i < 2'000; ++i) {
+    if (trials.in_trial() && (i == 0 || begun.empty() || i >= begun.back() + kOfTrial)) begun.push_back(i);
+    trials.took(nanoseconds(trials.pulls() ? 200 : 100), 1);
+  }
+  CHECK(begun == std::vector{2, 130, 382, 882, 1382, 1882});
+}
+
+TEST_CASE("calls begin the way that smaller ones like them go") {
+  PullTrials smaller(kSmall);
+  pulled(smaller, 200, 100);
+  PullTrials larger(kLarge, smaller.prefers_pulls());
+  CHECK(pulled(larger, 200, 100, kBeforeTrial) == kBeforeTrial);
+  CHECK(pulled(larger, 100, 200) < kSome / 2);
+  CHECK(pulled(larger, 100, 200) < kSome / 20);
+}
+
 TEST_CASE("calls for which both ways are the same decide nothing") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   pulled(trials, 200, 100, kBeforeTrial);
   for (int i = 0; i < kOfTrial; ++i) trials.was_alike();
   CHECK_FALSE(trials.pulls());
@@ -119,12 +141,12 @@ TEST_CASE("calls for which both ways are the same decide nothing") {
   pulled(trials, 200, 100, kPeriod);
   CHECK(trials.pulls());
   // Where one way is not known, the other one is not preferred to it.
-  PullTrials half;
+  PullTrials half(kLarge);
   for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) half.pulls() ? half.took(nanoseconds(50), 1) : half.was_alike();
   CHECK_FALSE(half.pulls());
   // As a program does that makes five calls on shared memory after five on private memory.
   int private_pulls = 0;
-  PullTrials mixed;
+  PullTrials mixed(kLarge);
   for (int i = 0; i < kSome; ++i) {
     if (i / 5 % 2 == 1) {
       mixed.was_alike();
@@ -138,7 +160,7 @@ TEST_CASE("calls for which both ways are the same decide nothing") {
 }
 
 TEST_CASE("ranks go the same way in a trial, whatever they prefer") {
-  PullTrials one, other;
+  PullTrials one(kLarge), other(kLarge);
   int apart = 0;
   for (int i = 0; i < kSome; ++i) {
     bool first = one.pulls(), second = other.pulls();
@@ -148,7 +170,7 @@ TEST_CASE("ranks go the same way in a trial, whatever they prefer") {
   }
   // They differ outside of trials alone.
   CHECK(apart > kSome - kSome / 20);
-  PullTrials a, b;
+  PullTrials a(kLarge), b(kLarge);
   for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) {
     CHECK(a.pulls() == b.pulls());
     a.took(nanoseconds(i), 1);
@@ -157,7 +179,7 @@ TEST_CASE("ranks go the same way in a trial, whatever they prefer") {
 }
 
 TEST_CASE("two sizes in turn do not make the way of one of them look quicker") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   int pulls = 0;
   for (int i = 0; i < kSome; ++i) {
     bool pulled = trials.pulls();
@@ -169,10 +191,28 @@ TEST_CASE("two sizes in turn do not make the way of one of them look quicker") {
 }
 
 TEST_CASE("who keeps what it was bound to is told when the way may change") {
-  PullTrials trials;
+  PullTrials trials(kLarge);
   for (int i = 0; i < kSome; ++i) {
     bool stays = trials.stays(), now = trials.pulls();
     trials.took(nanoseconds(now ? 100 : 200), 1);
     if (stays) CHECK(trials.pulls() == now);
+  }
+}
+
+TEST_CASE("calls with a root have a class of wishes by what they are and how large, the others none") {
+  std::set<uint32_t> classes;
+  int expected = 0;
+  for (auto collective : {TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_GATHER, TUTTI_SCATTER}) {
+    for (uint64_t size = tutti::kLeastTried; size <= 8 << 20; size *= 2, ++expected) {
+      uint32_t bit = tutti::pull_class(collective, size);
+      CHECK(std::has_single_bit(bit));
+      classes.insert(bit);
+    }
+    CHECK(tutti::pull_class(collective, uint64_t{1} << 40) == tutti::pull_class(collective, 8 << 20));
+  }
+  CHECK(classes.size() == static_cast<size_t>(expected));
+  CHECK(tutti::pull_class(TUTTI_GATHER_V, 1 << 20) == tutti::pull_class(TUTTI_GATHER, 1 << 20));
+  for (auto collective : {TUTTI_ALL_REDUCE, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL}) {
+    CHECK(tutti::pull_class(collective, 1 << 20) == 0);
   }
 }

@@ -187,6 +187,7 @@ class BoundCall {
     call.options = {
         .pull_min_bytes = 256, .pull_to_reduce_min_bytes = 512, .streaming_min_bytes = 4096,
         .spread = {.least_bytes = 64, .bytes = 1 << 16}};
+    call.pull_class = static_cast<uint32_t>(number) % 3;
   }
   BoundCall(const BoundCall&) = delete;
   BoundCall& operator=(const BoundCall&) = delete;
@@ -251,6 +252,9 @@ inline std::vector<Status> run_calls(Ranks& ranks, const std::vector<Case>& case
   return ranks.each([&](int rank) -> Status {
     for (size_t number = 0; number < cases.size(); ++number) {
       Plan plan = plan_for(cases[number]);
+      for (auto& peer : ranks[rank].peers()) {
+        if (peer && peer->mapped()) peer->wish(uint32_t{1} << (number / 2 % 2), number % 2 == 0);
+      }
       Status status = run_call(ranks[rank], plan, programs_of(plan, rank), *buffers[rank], cases[number],
                                static_cast<int>(number));
       if (status.ok()) continue;

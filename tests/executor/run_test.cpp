@@ -161,6 +161,42 @@ TEST_CASE("a rank that waits for a message learns that the sender's end is gone"
   CHECK(status.place().peer == 1);
 }
 
+TEST_CASE("private memory is pulled where its receiver wishes so for such calls, and only then") {
+  constexpr uint32_t kClass = 4, kOther = 2;
+  Case which = two_ranks(TUTTI_BROADCAST, "direct", 8192, 1000);
+  which.root = 0;
+  Plan plan = plan_for(which);
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = which.slice_bytes}, fabric("shm").make);
+  Buffers root(ranks[0], which.count), receiver(ranks[1], which.count);
+  int number = 0;
+  auto run = [&](int rank) {
+    Buffers& buffers = rank == 0 ? root : receiver;
+    buffers.fill(which, rank, static_cast<uint64_t>(number));
+    BoundCall bound(buffers, plan.shape(), which, rank, number);
+    bound.call.pull_class = kClass;
+    Status status = ranks[rank].run(programs_of(plan, rank), bound.call, 50);
+    if (status.ok()) CHECK(buffers.wrong_result() == "");
+    return status.ok();
+  };
+  Peer& root_of_receiver = *ranks[1].peers()[0];
+  // The root is done without the receiver only if nobody is to read its memory.
+  auto goes_through_slots = [&] {
+    ++number;
+    return run(0) && run(1);
+  };
+  CHECK(goes_through_slots());
+  root_of_receiver.wish(kOther, true);
+  CHECK(goes_through_slots());
+  root_of_receiver.wish(kClass, true);
+  root_of_receiver.wish(kClass, false);
+  CHECK(goes_through_slots());
+  CHECK(ranks[0].peers()[1]->wishes_changed() == 3);
+  root_of_receiver.wish(kClass, true);
+  root_of_receiver.wish(kClass, true);
+  CHECK(ranks[0].peers()[1]->wishes_changed() == 4);
+  CHECK_FALSE(goes_through_slots());
+}
+
 TEST_CASE("memory whose lender has given the call up is not trusted") {
   const std::string over = GENERATE("loopback", "shm");
   INFO(over);
