@@ -45,7 +45,8 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   channel_ = channel;
   ++starts_;
   growth_ = partial_growth(call.shape->collective, call.datatype, call.op);
-  if (peer_outputs_.size() < peers.size()) peer_outputs_.resize(peers.size());
+  peer_outputs_.resize(std::max(peer_outputs_.size(), peers.size()));
+  ahead_.resize(std::max(ahead_.size(), peers.size()));
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
   with_counts_ = has_counts(call.shape->collective);
   // A line with a payload has no room for the size of a block whose rest is on other channels.
@@ -78,7 +79,10 @@ void ChannelRun::begin() {
   foreign_signature_ = 0;
   take_scratch();
   if (call_->own_op != nullptr) prepare_own_op();
-  for (int32_t rank : program_->peers) peer_outputs_[rank] = {};
+  for (int32_t rank : program_->peers) {
+    peer_outputs_[rank] = {};
+    ahead_[rank] = {};
+  }
   section_ = 0;
   enter_section();
 }
@@ -234,7 +238,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   }
   frame_->message = message;
   if (message.output) peer_outputs_[op.peer] = message.output;
-  Step accepted = accept(from, stream, message, frame_->into);
+  Step accepted = accept(op, slice, stream);
   if (accepted == Step::kDone && op.release) stream.release();
   return accepted;
 }
@@ -281,7 +285,10 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
   return malformed(from, message);
 }
 
-ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Message& message, std::byte* into) {
+ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& stream) {
+  Peer& from = peer(op.peer);
+  const Message& message = frame_->message;
+  std::byte* const into = frame_->into;
   const std::byte* payload = nullptr;
   Lent lent = Lent::kNo;
   switch (message.kind) {
@@ -319,7 +326,7 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
     }
     case MessageKind::kPull: {
       std::byte* to = into != nullptr ? into : stream.next_slot();
-      Step read = in_memory_of(from, [&] { return from.link().pull({to, message.size_bytes}, message.address); });
+      Step read = pull(from, message, to, there_with(message, op, slice));
       if (read != Step::kDone) return read;
       payload = to;
       lent = Lent::kRead;
@@ -332,6 +339,34 @@ ChannelRun::Step ChannelRun::accept(Peer& from, RecvStream& stream, const Messag
     }
   }
   stream.take(message.kind, payload, message.size_bytes, lent);
+  return Step::kDone;
+}
+
+// How much of the sender's memory from the payload on goes here from where the payload goes on, and may be there before
+// its messages are taken.
+uint64_t ChannelRun::there_with(const Message& message, const Op& op, uint64_t slice) const {
+  bool is_input_too = call_->in_place && (reduces(call_->shape->collective) ||
+                                          without_counts(call_->shape->collective) == TUTTI_ALL_TO_ALL);
+  if (!message.with_rest || !op.is_result || is_input_too) return message.size_bytes;
+  const Partition& partition = call_->partition;
+  uint64_t before = partition.output(channel_, op.into, slice).offset_bytes -
+                    partition.output(channel_, op.into, 0).offset_bytes;
+  return partition.size_bytes(channel_, op.into) - before;
+}
+
+// The kernel takes a microsecond for each pull, whatever its size.
+ChannelRun::Step ChannelRun::pull(Peer& from, const Message& message, std::byte* to, uint64_t there_bytes) {
+  constexpr uint64_t kMostAtOnce = 1 << 20;  // between two looks at everything else
+  Ahead& ahead = ahead_[from.rank()];
+  bool is_here = ahead.from == message.address && ahead.to == to && ahead.size_bytes >= message.size_bytes;
+  if (!is_here) {
+    uint64_t messages = std::max<uint64_t>(1, kMostAtOnce / std::max<uint64_t>(1, message.size_bytes));
+    uint64_t size = std::min(there_bytes, messages * message.size_bytes);
+    Step read = in_memory_of(from, [&] { return from.link().pull({to, size}, message.address); });
+    if (read != Step::kDone) return read;
+    ahead.size_bytes = size;
+  }
+  ahead = {message.address + message.size_bytes, to + message.size_bytes, ahead.size_bytes - message.size_bytes};
   return Step::kDone;
 }
 

@@ -60,6 +60,12 @@ class ChannelRun {
     const std::byte* data = nullptr;
     uint64_t size_bytes = 0;
   };
+  // What was pulled from a peer before its messages were taken.
+  struct Ahead {
+    uint64_t from = 0;
+    const std::byte* to = nullptr;
+    uint64_t size_bytes = 0;
+  };
   struct Temp {
     std::byte* data = nullptr;
     uint64_t size_bytes = 0;
@@ -117,7 +123,9 @@ class ChannelRun {
   Step wait_for(const Peer& peer);
 
   // Receiving.
-  Step accept(Peer& peer, RecvStream& stream, const Message& message, std::byte* into);
+  Step accept(const Op& op, uint64_t slice, RecvStream& stream);
+  Step pull(Peer& from, const Message& message, std::byte* to, uint64_t there_bytes);
+  uint64_t there_with(const Message& message, const Op& op, uint64_t slice) const;
   Status deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const;
   Status check_form(const Message& message, const Op& op, uint64_t slice, const Peer& from) const;
   Step admit(const Message& message, uint64_t signature, const Op& op, uint64_t slice, const Peer& from);
@@ -226,6 +234,7 @@ class ChannelRun {
   FunctionCombiner by_function_;
   BufferPool::Buffer multiplied_;      // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known
+  std::vector<Ahead> ahead_;           // by rank
 };
 
 }  // namespace tutti

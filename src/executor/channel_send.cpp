@@ -408,7 +408,10 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window ? call_->output_window : call_->landing;
   message.chunk_bytes = one_slice_ && !with_counts_ ? frame_->piece_bytes : chunk_bytes(op);
-  if (delivery.kind == MessageKind::kPull) message.address = reinterpret_cast<uint64_t>(delivery.payload);
+  if (delivery.kind == MessageKind::kPull) {
+    message.address = reinterpret_cast<uint64_t>(delivery.payload);
+    message.with_rest = send.source.space == Space::kInput && call_->flow == nullptr;
+  }
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;
     const Window& window = is_input ? call_->input_window : call_->output_window;

@@ -57,7 +57,15 @@ class SectionLowering {
     op.peer = steps_[i].peer;
     op.into = steps_[i].into;
     op.release = !facts_.released[i].empty();
+    op.is_result = op.release && op.into != kNoChunk && !is_output_read(op.into);
     program_.ops.push_back(op);
+  }
+
+  bool is_output_read(int32_t chunk) const {
+    return std::any_of(steps_.begin(), steps_.end(), [chunk](const Step& step) {
+      auto is_chunk = [chunk](const Place& place) { return place.space == Space::kOutput && place.index == chunk; };
+      return std::any_of(step.sources.begin(), step.sources.end(), is_chunk);
+    });
   }
 
   // Destinations that need memory here: all but temps that only the fused Puts read.

@@ -41,7 +41,8 @@ struct Message {
   MessageKind kind = MessageKind::kSignal;
   uint64_t size_bytes = 0;
   Window payload;           // kReference; of kSlot only the offset within the slot
-  uint64_t address = 0;     // kPull
+  uint64_t address = 0;     // kPull,
+  bool with_rest = false;   // behind which all that follows of the payload's chunk is there already
   Window output;            // the sender's output of this call; none with kInline
   uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
 };
@@ -60,8 +61,10 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
     std::memcpy(&line.words[3], inline_payload, message.size_bytes);
     return line;
   }
-  line.words[3] = message.payload.memory_id | static_cast<uint64_t>(message.output.memory_id) << 32;
-  line.words[4] = message.kind == MessageKind::kPull ? message.address : message.payload.offset;
+  bool is_pull = message.kind == MessageKind::kPull;
+  uint32_t low = is_pull ? static_cast<uint32_t>(message.with_rest) : message.payload.memory_id;
+  line.words[3] = low | static_cast<uint64_t>(message.output.memory_id) << 32;
+  line.words[4] = is_pull ? message.address : message.payload.offset;
   line.words[5] = message.output.offset;
   line.words[6] = message.chunk_bytes;
   return line;
@@ -79,6 +82,7 @@ inline Message decode(const Line& line) {
   if (message.kind == MessageKind::kInline) return message;
   message.payload = {static_cast<uint32_t>(line.words[3]), line.words[4]};
   message.address = line.words[4];
+  message.with_rest = message.kind == MessageKind::kPull && static_cast<uint32_t>(line.words[3]) != 0;
   message.output = {static_cast<uint32_t>(line.words[3] >> 32), line.words[5]};
   message.chunk_bytes = line.words[6];
   return message;

@@ -39,7 +39,8 @@ struct Op {
   int32_t chunk = kNoChunk;    // that it means; kNoChunk: bare signals, which run once
   int32_t peer = -1;           // kWait
   int32_t into = kNoChunk;     // kWait
-  bool release = false;        // kWait: nobody reads the arrival
+  bool release = false;        // kWait: nobody reads the arrival,
+  bool is_result = false;      // nor what lies in `into` from then on
   Span sources;                // kCompute: into operands; empty: bare signals
   Span destinations;           // kCompute: into operands
   Span sends;                  // kCompute: into sends

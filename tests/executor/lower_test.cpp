@@ -96,4 +96,14 @@ TEST_CASE("an arrival is released where it is read for the last time") {
   CHECK(program.ops[4].release);
 }
 
+TEST_CASE("what comes is a result where nothing reads it, or where it goes, afterwards") {
+  CHECK(lowered({wait(1, 0)}).ops[0].is_result);
+  CHECK_FALSE(lowered({wait(1, 0), put(2, output(0))}).ops[0].is_result);
+  CHECK_FALSE(lowered({wait_to_forward(1, 0), put(2, arrival(1))}).ops[0].is_result);
+  CHECK_FALSE(lowered({wait(1), combine({input(0), arrival(1)}, output(0))}).ops[0].is_result);
+  Program program = lowered({wait(1, 0), wait(2, 1), put(3, output(1))}, 2);
+  CHECK(program.ops[0].is_result);
+  CHECK_FALSE(program.ops[1].is_result);
+}
+
 }  // namespace tutti::test

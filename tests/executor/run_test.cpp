@@ -1,6 +1,10 @@
 // Runs every algorithm's Programs with real ranks and compares with plain loops.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include "executor/collective.h"
 
 namespace tutti::test {
@@ -254,6 +258,51 @@ TEST_CASE("malformed messages are errors, and what they point at is not touched"
     CHECK(ranks[0].run(programs_of(plan, 0), bound.call).code() == Code::kRemote);
     CHECK(buffers.rest_untouched());
   }
+}
+
+TEST_CASE("what was pulled ahead is used for the message that says so, in its call") {
+  constexpr uint64_t kSlice = 1024, kElements = kSlice / sizeof(int32_t), kSlices = 4;
+  StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = kSlice};
+  Case which = two_ranks(TUTTI_BROADCAST, "direct", kSlice, kSlices * kElements);
+  which.root = 0;
+  Plan plan = plan_for(which);
+  Ranks ranks(layout, fabric("shm").make);
+  Buffers buffers(ranks[1], which.count);
+  std::vector<int32_t> lent(which.count, 1), other(which.count, 2);
+  Link& link = ranks[0].link(1);
+  const RemoteMemory* arena = link.find(1);
+  // The root's messages of one call: what each of them has its receiver pull. Null: it lies in the stream's first slot.
+  struct Sent {
+    const int32_t* from;
+    bool with_rest;
+  };
+  uint64_t sent = 0;
+  auto run = [&](int number, std::array<Sent, kSlices> messages) {
+    buffers.fill(which, 1, 0);
+    BoundCall bound(buffers, plan.shape(), which, 1, number);
+    for (const Sent& each : messages) {
+      Message message{.kind = each.from != nullptr ? MessageKind::kPull : MessageKind::kSlot, .size_bytes = kSlice,
+                      .address = reinterpret_cast<uint64_t>(each.from), .with_rest = each.with_rest,
+                      .chunk_bytes = kSlices * kSlice};
+      uint64_t line = layout.line_offset(0, 0, static_cast<int>(sent++));
+      REQUIRE(link.signal({arena, line}, encode(message, sent, bound.call.signature, nullptr)).ok());
+    }
+    REQUIRE(ranks[1].run(programs_of(plan, 1), bound.call).message() == "");
+    std::vector<int32_t> firsts;
+    for (uint64_t slice = 0; slice < kSlices; ++slice) firsts.push_back(buffers.out()[slice * kElements]);
+    return firsts;
+  };
+  const int32_t *a = lent.data(), *b = other.data();
+  auto slice = [](const int32_t* of, uint64_t index) { return of + index * kElements; };
+  std::array<Sent, kSlices> all{{{a, true}, {slice(a, 1), true}, {slice(a, 2), true}, {slice(a, 3), true}}};
+  CHECK(run(0, all) == std::vector{1, 1, 1, 1});
+  CHECK(run(1, {{{a, true}, {slice(b, 1), false}, {slice(b, 2), false}, {slice(a, 3), false}}}) ==
+        std::vector{1, 2, 2, 1});
+  // The first call leaves what it has pulled ahead; it is not the second one's.
+  CHECK(run(2, {{{a, true}, {nullptr, false}, {nullptr, false}, {nullptr, false}}})[0] == 1);
+  std::fill(lent.begin(), lent.end(), 3);
+  auto after = run(3, {{{nullptr, false}, {slice(a, 1), false}, {slice(a, 2), false}, {slice(a, 3), false}}});
+  CHECK(std::vector(after.begin() + 1, after.end()) == std::vector{3, 3, 3});
 }
 
 TEST_CASE("a result is not stored where a peer's output cannot be") {
