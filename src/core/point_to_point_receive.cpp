@@ -129,8 +129,8 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     return {};
   }
   if (arrival.offer != 0) {
-    bool is_tried = options_.may_try_pulls && arrival.address != 0 && arrival.size_bytes >= kLeastTried;
-    if (is_tried) follow_trials(receive);
+    bool may_ask = options_.may_try_pulls && arrival.address != 0 && arrival.size_bytes >= kLeastTried;
+    if (may_ask) follow_trials(receive);
     bool readable = arrival.window || transfer.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);
     if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer, TUTTI_TRY(place_for(receive))});
@@ -152,12 +152,16 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
   return {};
 }
 
-// The data of a receive come either way: from the sender's memory, or from it when it is asked.
+// The data of a receive come either way: from the sender's memory, or from it when it is asked. Beside others of its
+// sender a message takes as long as those let it, so it goes the way that was quicker, and shows nothing.
 void PointToPoint::follow_trials(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
-  PullTrials& pulls = trials_of(transfer);
-  if (!pulls.pulls()) transfer.address = 0;
-  transfer.tried_since = Clock::now();
+  const PullTrials& pulls = trials_of(transfer);
+  auto is_of_sender = [&](const tutti_request* each) { return each->transfer.peer == transfer.peer; };
+  bool is_alone = lanes_[transfer.peer].arriving.empty() &&
+                  std::none_of(reading_.begin(), reading_.end(), is_of_sender);
+  if (is_alone) transfer.tried_since = Clock::now();
+  if (!(is_alone ? pulls.pulls() : pulls.prefers_pulls())) transfer.address = 0;
 }
 
 // All of a receive's data that was to be tried are here.

@@ -24,7 +24,7 @@ constexpr uint64_t kLeastTried = 64 * 1024;  // of a call: less is not worth a l
 
 class PullTrials {
  public:
-  // Of calls of about so many bytes. The first ones go the way that was quicker for those of half the size, if known.
+  // Of calls of about so many bytes. The first ones go the way that was quicker for smaller ones, if known.
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
       : to_trial_(size_bytes < kLarge ? 2 : 16),
         most_period_(size_bytes < kLarge ? 4 * kPeriod : kPeriod),
@@ -86,7 +86,6 @@ class PullTrials {
     std::array<double, 8> newest_{};
     size_t added_ = 0;
   };
-
 
   void go_on() {
     if (!in_trial()) {

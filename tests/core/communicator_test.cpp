@@ -51,6 +51,25 @@ TEST_CASE("sums are right at all sizes over every transport") {
   }
 }
 
+TEST_CASE("bytes are right at the sizes where they begin to travel another way") {
+  const char* transport = GENERATE("loopback", "shm", "tcp");
+  check_all(with_ranks(2, {{"transport", transport}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    for (uint64_t border : {uint64_t{40}, uint64_t{2048}, uint64_t{256} << 10}) {
+      for (uint64_t count = border - 2; count <= border + 2; ++count) {
+        auto content = [&](uint64_t i) { return static_cast<uint8_t>(i * 7 + count); };
+        std::vector<uint8_t> data(count);
+        for (uint64_t i = 0; i < count && rank == 0; ++i) data[i] = content(i);
+        auto status = tutti_broadcast(data.data(), data.data(), count, TUTTI_UINT8, 0, comm, nullptr);
+        if (status != TUTTI_SUCCESS) return tutti_last_error(comm);
+        for (uint64_t i = 0; i < count; ++i) {
+          if (data[i] != content(i)) return fmt::format("byte {} of {} is {}", i, count, data[i]);
+        }
+      }
+    }
+    return "";
+  }));
+}
+
 TEST_CASE("every algorithm can be forced and gives the sum") {
   for (const char* algorithm :
        {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling", "binomial_tree"}) {

@@ -2,24 +2,13 @@
 // data are right whichever it was.
 #include <catch2/catch.hpp>
 
-#include <filesystem>
-
+#include "core/measured_costs.h"
 #include "core/messages.h"
-#include "fmt/format.h"
 
 namespace tutti::test {
 namespace {
 
 constexpr int kRounds = 40;  // of which the third to sixth are a trial
-
-// Costs that were measured: without them nothing is tried.
-struct Measured {
-  std::string file = fmt::format("{}/tutti-tried-{}.json", std::filesystem::temp_directory_path().string(), ::getpid());
-  ~Measured() {
-    std::filesystem::remove(file);
-    std::filesystem::remove(file + ".lock");
-  }
-};
 
 float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
 
@@ -82,7 +71,7 @@ std::string messages(tutti_comm_t* comm, int nranks, int rank, size_t count) {
 }  // namespace
 
 TEST_CASE("calls with a root give what they should while their ways are tried") {
-  Measured costs;
+  MeasuredCosts costs;
   for (int nranks : {2, 3}) {
     for (size_t count : {size_t{16'384}, size_t{70'001}, size_t{400'000}}) {
       INFO(nranks << " ranks, " << count << " elements");
@@ -93,7 +82,7 @@ TEST_CASE("calls with a root give what they should while their ways are tried") 
 }
 
 TEST_CASE("messages are what they should be while their ways are tried") {
-  Measured costs;
+  MeasuredCosts costs;
   for (int nranks : {2, 3}) {
     for (size_t count : {size_t{16'385}, size_t{300'000}}) {
       INFO(nranks << " ranks, " << count << " elements");

@@ -1,0 +1,35 @@
+// A calibration file: without costs that were measured, and communicators measure none, no pulls are tried. For tests.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "discovery/calibration_json.h"
+#include "discovery/discover.h"
+#include "discovery/text_file.h"
+
+namespace tutti::test {
+
+// By these costs slots are quicker at all sizes.
+struct MeasuredCosts {
+  const std::string file = fmt::format("{}/tutti-costs-{}.json", std::filesystem::temp_directory_path().string(),
+                                       ::getpid());
+
+  MeasuredCosts() {
+    Costs costs;
+    costs.slot_bytes_per_s = {4'000'000'000, Origin::kProbe};
+    costs.pull_bytes_per_s = {6'000'000'000, Origin::kProbe};
+    auto host = discover_live();
+    REQUIRE(host.ok());
+    REQUIRE(write_text_file(file, to_json(Calibration{calibrated_machine(*host), costs})).ok());
+  }
+  ~MeasuredCosts() { std::filesystem::remove(file); }
+  MeasuredCosts(const MeasuredCosts&) = delete;
+  MeasuredCosts& operator=(const MeasuredCosts&) = delete;
+};
+
+}  // namespace tutti::test
