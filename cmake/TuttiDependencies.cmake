@@ -1,6 +1,7 @@
 # For wheels: nothing that a program or a system may have in another version is a library beside libtutti.so. What is
 # inside of it nobody else sees, since it exports its own functions only: they are C, so no exception and no object of
-# C++ passes between its C++ library and another. OpenSSL stays the system's, which keeps it up to date.
+# C++ passes between its C++ library and another. OpenSSL and hwloc stay the system's, which keeps them up to date,
+# unless manylinux/toolchain.cmake says where their archives are.
 option(TUTTI_EMBED_DEPENDENCIES "Compile fmt, spdlog, expat and the C++ library into libtutti.so" OFF)
 
 find_package(Threads REQUIRED)
@@ -30,6 +31,5 @@ if(TUTTI_EMBED_DEPENDENCIES)
   target_compile_definitions(tutti_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
   target_link_libraries(tutti_spdlog INTERFACE ${tutti_fmt} Threads::Threads)
   set(tutti_spdlog tutti_spdlog)
-  # Without what nobody calls: it asks for a newer glibc. For that reason libgcc is not static, either.
-  add_link_options(-static-libstdc++ LINKER:--gc-sections)
+  add_link_options(-static-libstdc++ LINKER:--gc-sections) # the latter: without what nobody calls
 endif()

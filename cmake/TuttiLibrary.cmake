@@ -7,8 +7,8 @@ set(exports ${PROJECT_SOURCE_DIR}/cmake/tutti.map)
 add_library(tutti SHARED $<TARGET_OBJECTS:tutti_core>)
 add_library(tutti::tutti ALIAS tutti)
 target_link_libraries(tutti PRIVATE tutti_core)
-if(TUTTI_EMBED_DEPENDENCIES)
-  target_sources(tutti PRIVATE ${PROJECT_SOURCE_DIR}/src/topology/arc4random_buf.c)
+if(OPENSSL_USE_STATIC_LIBS)
+  target_link_options(tutti PRIVATE LINKER:-z,nodelete) # as OpenSSL's own: threads end in it that used it
 endif()
 target_include_directories(tutti PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -6,7 +6,14 @@
 
 namespace tutti::bootstrap {
 
-void keep_crypto_until_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
+#ifdef TUTTI_OWN_OPENSSL
+// What the system's OpenSSL is told to load, this one could not.
+constexpr uint64_t kConfiguration = OPENSSL_INIT_NO_LOAD_CONFIG;
+#else
+constexpr uint64_t kConfiguration = 0;
+#endif
+
+void keep_crypto_until_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | kConfiguration, nullptr); }
 
 // One block of output is all anyone asks for, so the expand step is a single HMAC with counter 1.
 Secret derive(ByteView secret, std::string_view purpose) {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 #include "base/types.h"
 
@@ -38,11 +39,12 @@ class PullTrials {
   // What was quicker so far.
   bool prefers_pulls() const { return prefers_pulls_; }
   // Whether the call after one that is not over yet goes the same way.
-  bool stays() const { return to_trial_ > 1; }
+  bool stays() const { return to_trial_ > 1 && !is_looked_at(since_change_ + 1); }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
     times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
                                 static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
+    if (since_change_ > 0 && !in_trial() && is_looked_at(++since_change_) && is_other_quicker()) change_back();
     go_on();
   }
   // Or that both ways are the same for it, since peers map all its memory. All ranks count the same calls.
@@ -56,6 +58,11 @@ class PullTrials {
   // make so few of large calls that a trial would take more than it can gain.
   static constexpr uint64_t kPeriod = 124;
   static constexpr uint64_t kLarge = 32 << 20;
+  // A few calls through slots between others are quicker than many, since what they are written to has left the
+  // receiver's caches meanwhile. So a way that is new is looked at again after 8, 16, 32 calls and so on; and the more
+  // often it had to be given up, the more trials are passed over before it is taken again.
+  static constexpr uint64_t kLeastLookedAt = 8;
+  static constexpr int kMostGivenUp = 3;
   // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 
@@ -92,10 +99,28 @@ class PullTrials {
     period_ = std::min(2 * period_, most_period_);
   }
   void decide() {
+    if (passed_over_ > 0) {
+      --passed_over_;
+    } else if (is_other_quicker()) {
+      prefers_pulls_ = !prefers_pulls_;
+      since_change_ = 1;
+    } else if (std::exchange(since_change_, 0) > 0) {
+      given_up_ = 0;
+    }
+  }
+  bool is_other_quicker() const {
     const Times& taken = times_[prefers_pulls_ ? 1 : 0];
     const Times& other = times_[prefers_pulls_ ? 0 : 1];
-    if (taken.is_empty() || other.is_empty()) return;
-    if (other.usual() < kWorthIt * taken.usual()) prefers_pulls_ = !prefers_pulls_;
+    return !taken.is_empty() && !other.is_empty() && other.usual() < kWorthIt * taken.usual();
+  }
+  static bool is_looked_at(uint64_t since_change) {
+    return since_change >= kLeastLookedAt && std::has_single_bit(since_change);
+  }
+  void change_back() {
+    prefers_pulls_ = !prefers_pulls_;
+    since_change_ = 0;
+    given_up_ = std::min(given_up_ + 1, kMostGivenUp);
+    passed_over_ = (1 << given_up_) - 1;
   }
 
   uint64_t to_trial_;           // calls until the next one; 0: it is going on,
@@ -104,6 +129,9 @@ class PullTrials {
   uint64_t most_period_;
   std::array<Times, 2> times_;  // through slots, pulled
   bool prefers_pulls_;
+  uint64_t since_change_ = 0;   // calls that have gone the new way, and one; 0: it is not new
+  int given_up_ = 0;            // how often in a row a new way was
+  int passed_over_ = 0;         // trials that are not decided
 };
 
 // Which bit stands for the wishes of calls of a class: 0 if they have no root. `size_class_bytes`: of the plan.

@@ -123,6 +123,25 @@ TEST_CASE("trials of calls that are not large begin soon, and become rare") {
   CHECK(begun == std::vector{2, 130, 382, 882, 1382, 1882});
 }
 
+TEST_CASE("a way that is quick only in trials is soon given up, and then tried ever more rarely") {
+  constexpr int kCalls = 20'000;
+  PullTrials trials(kSmall, true);
+  int slots = 0, slots_in_a_row = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    bool pulls = trials.pulls(), stays = trials.stays();
+    slots += pulls ? 0 : 1;
+    slots_in_a_row = pulls ? 0 : slots_in_a_row + 1;
+    trials.took(nanoseconds(pulls ? 80 : slots_in_a_row <= 2 ? 60 : 400), 1);
+    if (stays) CHECK(trials.pulls() == pulls);
+  }
+  CHECK(slots < kCalls / 50);
+  // Once it is quicker for good, it is found.
+  CHECK(pulled(trials, 60, 80, 5'000) > 0);
+  CHECK(pulled(trials, 60, 80) < kSome / 20);
+  CHECK(pulled(trials, 400, 80, 2'000) > 0);
+  CHECK(pulled(trials, 400, 80) > kSome - kSome / 20);
+}
+
 TEST_CASE("calls begin the way that smaller ones like them go") {
   PullTrials smaller(kSmall);
   pulled(smaller, 200, 100);

@@ -1,4 +1,4 @@
-"""A wheel's libraries clash with nobody's: fmt, spdlog, Highway and expat are inside of them and hidden.
+"""A wheel's libraries clash with nobody's: fmt, spdlog, Highway, expat, hwloc and OpenSSL are inside and hidden.
 
 Usage: wheel_symbols.py WHEEL [PATH...]. It has libraries or programs whose paths begin so. Nothing of fmt and so on is
 exported, asked for, or a library that is needed. What else is needed is in the wheel, or every system has it. The
@@ -13,9 +13,9 @@ import tempfile
 import zipfile
 
 # As they are mangled (_ZN3fmt..., _ZNK6spdlog..., also as parts of other names' types), and C's.
-HIDDEN = re.compile(r"N[KVO]*(3fmt|6spdlog|3hwy)|^XML_")
-NEEDED = re.compile(r"^(libtutti\.so\.0|libssl\.so\.3|libcrypto\.so\.3|libstdc\+\+\.so\.6|libgcc_s\.so\.1|ld-linux.*|"
-                    r"libudev\.so\.1|lib(c|m|dl|rt|pthread)\.so\.\d|lib(c10|torch_cpu|torch_python|torch)\.so)$")
+HIDDEN = re.compile(r"N[KVO]*(3fmt|6spdlog|3hwy)|^(XML_|hwloc_|SSL_|EVP_|OPENSSL_|CRYPTO_|BIO_)")
+NEEDED = re.compile(r"^(libtutti\.so\.0|libstdc\+\+\.so\.6|libgcc_s\.so\.1|ld-linux.*|lib(c|m|dl|rt|pthread)\.so\.\d|"
+                    r"lib(c10|torch_cpu|torch_python|torch)\.so)$")
 
 
 OF_C_API = re.compile(r"^(libtutti(_cuda)?\.so.*|tutti)$")

@@ -13,7 +13,7 @@ declare -rA packages_for=(
   [aarch64]="g++-aarch64-linux-gnu qemu-user libc6-dev:arm64 libstdc++6:arm64 libfmt-dev:arm64 libspdlog-dev:arm64
              libssl-dev:arm64 libexpat1-dev:arm64 libhwloc-dev:arm64 libhwy-dev:arm64"
   [install]=""
-  [wheel]="python3-venv python3-dev binutils"
+  [wheel]="python3-venv python3-dev binutils make bzip2 xz-utils util-linux"
   [rdma]="make perl xz-utils util-linux python3"
 )
 
