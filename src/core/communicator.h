@@ -238,7 +238,8 @@ class Communicator {
   bool may_be_pulled() const;
   void follow_trials();
   void end_trial();
-  uint64_t wishes_changed() const;
+  bool may_change_ways() const;
+  uint64_t wishes_of_peers() const;
   int awaited_rank() const;
   Status find_windows();
   Status find_device_window();
@@ -350,10 +351,11 @@ class Communicator {
   CollectiveRun run_;
   Call call_;
   Window landing_;                       // where peers' puts may land in the active call's output
-  bool is_alike_ = false;                // pulled or not: peers map all memory of the active call
-  bool tries_pulls_ = false;             // with the active call, which runs since:
+  TrialsByWish trials_;
+  PullTrials* pulls_ = nullptr;          // of calls like the active one; null: what it pulls is certain
+  bool shows_pulls_ = false;             // how long it takes shows what is quicker; it runs since:
   Clock::time_point launched_;
-  uint64_t wishes_seen_ = 0;             // how often peers had changed theirs when the active call was bound
+  uint64_t wishes_seen_ = 0;             // peers' when the active call was bound
   bool is_bound_ = false;                // run_ and call_ would be the same for that call again
   NumberedRecord record_;                // of the last call
   uint64_t calls_ = 0;

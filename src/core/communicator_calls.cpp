@@ -1,5 +1,6 @@
 // What becomes of a caller's arguments: a plan, a record, and a call for the executor.
 #include <algorithm>
+#include <bit>
 
 #include "core/communicator.h"
 
@@ -43,7 +44,7 @@ Status Communicator::begin(tutti_request& request) {
     copy_block(arguments, request.geometry, request.own_op);
     return {};
   }
-  bool is_bound = is_bound_ && request.is_repeated && windows_->stay() && wishes_seen_ == wishes_changed();
+  bool is_bound = is_bound_ && request.is_repeated && windows_->stay() && wishes_seen_ == wishes_of_peers();
   if (!is_bound) {
     is_bound_ = false;
     prepared_ = TUTTI_TRY(plan_with_turn(arguments, request.geometry));
@@ -78,7 +79,7 @@ void Communicator::announce_call(uint64_t number) {
 }
 
 bool Communicator::is_again(const CallArguments& arguments) {
-  bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !tries_pulls_;
+  bool is_bound = is_bound_ && collective_.may_be_repeated && run_.repeats() && !may_change_ways();
   if (!is_bound || collective_.request.arguments != arguments || arguments.completed != nullptr) return false;
   bool is_usable = !failure_.happened() && !finalized_ && !has_forgotten_.load(std::memory_order_acquire);
   return is_usable && !should_serve_direct() && windows_->stay();
@@ -109,41 +110,43 @@ Status Communicator::launch() {
   bind();
   TUTTI_TRY(find_windows());
   open_landing();
-  wishes_seen_ = wishes_changed();
+  wishes_seen_ = wishes_of_peers();
   run_.start(prepared_->programs, call_, links_->peers());
   is_bound_ = may_stay_bound();
-  is_alike_ = tries_pulls_ && windows_->found_all();
-  tries_pulls_ = tries_pulls_ && !is_alike_;
+  shows_pulls_ = may_change_ways() && !prepared_->senders.empty();
   follow_trials();
   return {};
 }
 
+// Whether trials or peers' wishes decide what becomes of some payload of the bound call.
+bool Communicator::may_change_ways() const { return pulls_ != nullptr && !windows_->found_all(); }
+
 // The active call begins. The one after it is bound anew if it has another way to go.
 void Communicator::follow_trials() {
-  if (is_alike_) prepared_->pulls.was_alike();
-  if (!tries_pulls_) return;
-  launched_ = Clock::now();
-  is_bound_ = is_bound_ && prepared_->pulls.stays();
+  if (pulls_ == nullptr) return;
+  is_bound_ = is_bound_ && (pulls_->stays() || !may_change_ways());
+  if (shows_pulls_) launched_ = Clock::now();
+  else pulls_->was_alike();
 }
 
 // The active call has ended.
 void Communicator::end_trial() {
-  if (!tries_pulls_) return;
-  PullTrials& pulls = prepared_->pulls;
-  pulls.took(Clock::now() - launched_, call_.size_bytes);
-  if (prepared_->pull_class == 0) return;
+  if (!shows_pulls_) return;
+  pulls_->took(Clock::now() - launched_, call_.size_bytes);
   for (int32_t rank : prepared_->senders) {
     Peer& sender = *links_->peers()[rank];
-    if (sender.mapped()) sender.wish(prepared_->pull_class, pulls.prefers_pulls());
+    if (sender.mapped()) sender.wish(prepared_->wish, pulls_->prefers_pulls());
   }
 }
 
-// What peers wish of a bound call.
-uint64_t Communicator::wishes_changed() const {
-  if (call_.pull_class == 0) return 0;
-  uint64_t changed = 0;
-  for (int32_t rank : prepared_->peers) changed += links_->peers()[rank]->wishes_changed();
-  return changed;
+// What peers wish of a bound call, a bit of each: one number, by which it is seen that they have changed it.
+uint64_t Communicator::wishes_of_peers() const {
+  if (call_.wish == kNoWish) return 0;
+  uint64_t wishes = 0;
+  for (int32_t rank : prepared_->peers) {
+    wishes = std::rotl(wishes, 1) ^ uint64_t{links_->peers()[rank]->is_wished(call_.wish)};
+  }
+  return wishes;
 }
 
 void Communicator::bind() {
@@ -177,14 +180,13 @@ void Communicator::bind() {
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
-  is_alike_ = false;
-  tries_pulls_ = data_path_.may_try_pulls && planned_bytes >= kLeastTried && may_be_pulled();
-  call_.pull_class = 0;
+  bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried && may_be_pulled();
+  pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
+  call_.wish = is_tried && !pulls_->in_trial() ? prepared_->wish : kNoWish;
   uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
-  if (tries_pulls_) {
-    bool by_wishes = prepared_->pull_class != 0 && !prepared_->pulls.in_trial();
-    if (by_wishes) call_.pull_class = prepared_->pull_class;
-    pull_min_bytes = by_wishes || prepared_->pulls.pulls() ? kLeastPulled : UINT64_MAX;
+  if (is_tried) {
+    pull_min_bytes = call_.wish != kNoWish || pulls_->pulls() ? kLeastPulled : UINT64_MAX;
+    call_.options.pull_to_reduce_min_bytes = kLeastPulled;
   } else if (call_.size_bytes >= data_path_.streaming_min_bytes) {
     pull_min_bytes = UINT64_MAX;
   }

@@ -175,9 +175,9 @@ PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
   auto at = pulls_.lower_bound(key);
   if (at != pulls_.end() && at->first == key) return at->second;
   bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
-  bool prefers_pulls =
-      has_smaller ? std::prev(at)->second.prefers_pulls() : transfer.size_bytes >= options_.pull_min_bytes;
-  return pulls_.emplace_hint(at, key, PullTrials(transfer.size_bytes, prefers_pulls))->second;
+  PullTrials trials = has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second)
+                                  : PullTrials(transfer.size_bytes, transfer.size_bytes >= options_.pull_min_bytes);
+  return pulls_.emplace_hint(at, key, trials)->second;
 }
 
 // Where the sender's puts of a receive's data land, if they can land in the caller's memory.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/pull_trials.h"
 #include "discovery/text_file.h"
 #include "executor/lower.h"
 #include "plan/partial.h"
@@ -59,21 +60,12 @@ Result<Prepared*> PlanCache::get(const Request& request) {
     Request largest = request;
     largest.count = std::max<uint64_t>(size_class / size_of(request.datatype), 1);
     auto made = TUTTI_TRY(make(largest));
-    made->pulls = PullTrials(size_class, are_smaller_pulled(key));
+    made->wish = wish_of(request.collective, size_class);
     found = prepared_.emplace(key, std::move(made)).first;
   }
   last_key_ = key;
   last_ = found->second.get();
   return last_;
-}
-
-// Whether it was quicker to pull the largest of those calls of its kind that are smaller.
-bool PlanCache::are_smaller_pulled(const Key& key) const {
-  auto after = prepared_.lower_bound(key);
-  if (after == prepared_.begin()) return false;
-  const auto& [smaller, prepared] = *std::prev(after);
-  auto kind = [](Key of) { return std::get<4>(of) = 0, of; };
-  return kind(smaller) == kind(key) && prepared->pulls.prefers_pulls();
 }
 
 Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const {
@@ -108,7 +100,6 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
   TUTTI_CHECK(shape.channels <= layout_.channels);
   prepared->algorithm = shape.algorithm;
   prepared->plan_digest = prepared->plan.digest();
-  prepared->pull_class = pull_class(request.collective, size_class_bytes(request.size_bytes()));
   std::set<int32_t> peers, senders;
   for (int channel = 0; channel < shape.channels; ++channel) {
     const Program& program = prepared->programs.emplace_back(lower(prepared->plan, rank_, channel));

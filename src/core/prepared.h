@@ -11,7 +11,6 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "core/pull_trials.h"
 #include "executor/program.h"
 #include "executor/stream_layout.h"
 #include "planner/planner.h"
@@ -28,8 +27,7 @@ struct Prepared {
   std::vector<int32_t> peers;      // ascending
   std::vector<int32_t> senders;    // those of them that send this rank something, ascending
   bool connected = false;          // all peers have links
-  PullTrials pulls{0};             // of calls that are made more than once
-  uint32_t pull_class = 0;         // what receivers' wishes are for; 0: each rank goes by its own trials
+  int wish = kNoWish;              // of those who receive in it, if it is large enough for trials
 };
 
 // By collective, type, op, root and size class; never by count.
@@ -48,7 +46,6 @@ class PlanCache {
  private:
   using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;
   Result<std::unique_ptr<Prepared>> make(const Request& request) const;
-  bool are_smaller_pulled(const Key& key) const;
 
   const Topology& topology_;
   const int rank_;

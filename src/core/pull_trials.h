@@ -1,10 +1,8 @@
 // PullTrials: whether the calls of one class should have private memory pulled by its receivers, or copied through
-// slots. It depends on how near the ranks' processors are to each other, which changes while they run; so a few calls
-// in a row take the two ways in turn, every now and then, and the others the one that was quicker.
+// slots. It depends on how near the ranks' processors are to each other, which changes while they run; so every now and
+// then some calls in a row take the one way and as many the other one, and the rest take the one that was quicker.
 //
-// Whoever receives knows which that was. Where all ranks send and receive, each goes by what it found itself. A sender
-// that receives nothing may be done with what slots hold before the others have anything: so in calls with a root
-// receivers say what they wish (Peer::wish()), and senders go by that.
+// Whoever receives knows which that was, and tells its senders what it wishes (Peer::wish()).
 #pragma once
 
 #include <algorithm>
@@ -14,9 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <utility>
+#include <map>
 
 #include "base/types.h"
+#include "executor/stream_layout.h"
 
 namespace tutti {
 
@@ -24,56 +23,67 @@ constexpr uint64_t kLeastTried = 64 * 1024;  // of a call: less is not worth a l
 
 class PullTrials {
  public:
-  // Of calls of about so many bytes. The first ones go the way that was quicker for smaller ones, if known.
+  // Of calls of about so many bytes. The first ones go this way.
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
       : to_trial_(size_bytes < kLarge ? 2 : 16),
-        most_period_(size_bytes < kLarge ? 4 * kPeriod : kPeriod),
+        most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), 2 * kLeastPeriod, kMostPeriod)),
+        is_large_(size_bytes >= kLarge),
+        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), settling(), kMostPassed)),
         prefers_pulls_(prefers_pulls) {}
+  // They go the way of smaller ones, which need not be tried soon if those were.
+  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
+    if (!smaller.was_tried_) return;
+    to_trial_ = kLeastPeriod;
+    to_settle_ = settling();
+  }
 
   using Duration = std::chrono::nanoseconds;
 
   // Before a call. By its number alone, so that in a trial all ranks go the same way.
-  bool pulls() const { return in_trial() ? kPulls[tried_] : prefers_pulls_; }
+  bool pulls() const { return in_trial() ? !is_through_slots() : prefers_pulls_; }
   // Whether this one goes neither way by choice, but to see how long it takes.
   bool in_trial() const { return to_trial_ == 0; }
   // What was quicker so far.
   bool prefers_pulls() const { return prefers_pulls_; }
   // Whether the call after one that is not over yet goes the same way.
-  bool stays() const { return to_trial_ > 1 && !is_looked_at(since_change_ + 1); }
+  bool stays() const { return to_trial_ > 1; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
-    times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
-                                static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
-    if (since_change_ > 0 && !in_trial() && is_looked_at(++since_change_) && is_other_quicker()) change_back();
+    if (!is_settling()) {
+      times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
+                                  static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
+    }
     go_on();
   }
-  // Or that both ways are the same for it, since peers map all its memory. All ranks count the same calls.
+  // Or that it shows nothing: this rank received nothing, or peers map all its memory. All ranks count the same calls.
   void was_alike() { go_on(); }
 
  private:
-  // Not in turn, since programs make two calls in turn. A call that goes the wrong way takes up to five times as long.
-  static constexpr std::array<bool, 4> kPulls = {false, true, true, false};
-  // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. The
-  // first comes soon; but the first call of all is slow, so that there are others to set it against. And a program may
-  // make so few of large calls that a trial would take more than it can gain.
-  static constexpr uint64_t kPeriod = 124;
-  static constexpr uint64_t kLarge = 32 << 20;
-  // A few calls through slots between others are quicker than many, since what they are written to has left the
-  // receiver's caches meanwhile. So a way that is new is looked at again after 8, 16, 32 calls and so on; and the more
-  // often it had to be given up, the more trials are passed over before it is taken again.
-  static constexpr uint64_t kLeastLookedAt = 8;
-  static constexpr int kMostGivenUp = 3;
+  // In a trial, of each way. The first ones do not count: what the way before has left in the caches makes them up to
+  // ten times as quick or as slow as the many in a row that are to be foretold. The first trial of all goes
+  // through all of the slots' memory, which nobody may have touched.
+  static constexpr uint64_t kCounted = 4;
+  uint64_t settling() const { return is_large_ ? 1 : 2; }
+  static constexpr uint64_t kRingBytes = 2 * StreamLayout::kRoomOfAllPeers;  // half of a call may be for each peer
+  static constexpr uint64_t kMostPassed = 64;
+  // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
+  // call that goes the wrong way takes up to five times as long. The first trial comes soon; but a program may make so
+  // few of large calls that a trial would take more than it can gain.
+  static constexpr uint64_t kLeastPeriod = 128;
+  static constexpr uint64_t kMostPeriod = 16 * 1024;
+  static constexpr uint64_t kBytesOfPeriod = uint64_t{2} << 30;
+  static constexpr uint64_t kLarge = 4 << 20;
   // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 
-  // What the newest calls of one way took, in ns per byte: those of the last trials, and for the way that is taken
-  // anyhow as many from before the trial.
+  // What the newest calls of one way took, in ns per byte.
   class Times {
    public:
     void add(double ns_per_byte) { newest_[added_++ % newest_.size()] = ns_per_byte; }
+    void forget() { added_ = 0; }
     bool is_empty() const { return added_ == 0; }
-    // What a quarter of them stay below: neither those that waited for another program, or come right after one that
-    // went the other way, nor a single one that was quick by chance.
+    // What a quarter of them stay below: neither those that waited for another program nor a single one that was quick
+    // by chance.
     double usual() const {
       auto sorted = newest_;
       auto count = static_cast<ptrdiff_t>(std::min<size_t>(added_, sorted.size()));
@@ -87,61 +97,69 @@ class PullTrials {
     size_t added_ = 0;
   };
 
+  bool is_through_slots() const { return tried_ < to_settle_ + kCounted; }
+  bool is_settling() const {
+    if (!in_trial()) return false;
+    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + kCounted) < settling();
+  }
   void go_on() {
     if (!in_trial()) {
-      --to_trial_;
+      // Those of the way that is not taken are from another time.
+      if (--to_trial_ == 0) times_[prefers_pulls_ ? 0 : 1].forget();
       return;
     }
-    if (++tried_ < kPulls.size()) return;
-    decide();
+    if (++tried_ < to_settle_ + settling() + 2 * kCounted) return;
+    if (is_other_quicker()) prefers_pulls_ = !prefers_pulls_;
+    was_tried_ = true;
     tried_ = 0;
+    to_settle_ = settling();
     to_trial_ = period_;
     period_ = std::min(2 * period_, most_period_);
-  }
-  void decide() {
-    if (passed_over_ > 0) {
-      --passed_over_;
-    } else if (is_other_quicker()) {
-      prefers_pulls_ = !prefers_pulls_;
-      since_change_ = 1;
-    } else if (std::exchange(since_change_, 0) > 0) {
-      given_up_ = 0;
-    }
   }
   bool is_other_quicker() const {
     const Times& taken = times_[prefers_pulls_ ? 1 : 0];
     const Times& other = times_[prefers_pulls_ ? 0 : 1];
     return !taken.is_empty() && !other.is_empty() && other.usual() < kWorthIt * taken.usual();
   }
-  static bool is_looked_at(uint64_t since_change) {
-    return since_change >= kLeastLookedAt && std::has_single_bit(since_change);
-  }
-  void change_back() {
-    prefers_pulls_ = !prefers_pulls_;
-    since_change_ = 0;
-    given_up_ = std::min(given_up_ + 1, kMostGivenUp);
-    passed_over_ = (1 << given_up_) - 1;
-  }
 
   uint64_t to_trial_;           // calls until the next one; 0: it is going on,
-  size_t tried_ = 0;            // with so many calls so far
-  uint64_t period_ = kPeriod;
+  uint64_t tried_ = 0;          // with so many calls so far
+  uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
+  bool is_large_;
+  uint64_t to_settle_;          // calls through slots that do not count in the next trial
   std::array<Times, 2> times_;  // through slots, pulled
   bool prefers_pulls_;
-  uint64_t since_change_ = 0;   // calls that have gone the new way, and one; 0: it is not new
-  int given_up_ = 0;            // how often in a row a new way was
-  int passed_over_ = 0;         // trials that are not decided
+  bool was_tried_ = false;
 };
 
-// Which bit stands for the wishes of calls of a class: 0 if they have no root. `size_class_bytes`: of the plan.
-constexpr uint32_t pull_class(Collective collective, uint64_t size_class_bytes) {
-  constexpr Collective kWithRoot[] = {TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_GATHER, TUTTI_SCATTER};
-  constexpr int kSizes = 8, kLeastWidth = std::bit_width(kLeastTried);
-  const auto* found = std::find(std::begin(kWithRoot), std::end(kWithRoot), without_counts(collective));
-  if (found == std::end(kWithRoot)) return 0;
-  int size = std::clamp(static_cast<int>(std::bit_width(size_class_bytes)) - kLeastWidth, 0, kSizes - 1);
-  return uint32_t{1} << (static_cast<int>(found - kWithRoot) * kSizes + size);
+constexpr Collective kKindsOfWishes[] = {TUTTI_ALL_REDUCE,     TUTTI_REDUCE,     TUTTI_BROADCAST, TUTTI_ALL_GATHER,
+                                         TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL, TUTTI_GATHER,    TUTTI_SCATTER};
+constexpr int kSizesOfWishes = StreamLayout::kWishes / static_cast<int>(std::size(kKindsOfWishes));
+// Which of a rank's wishes is of calls of this size; kNoWish: nothing is received in them. Types, operations and roots
+// share it. `size_class_bytes`: of the plan, at least kLeastTried.
+constexpr int wish_of(Collective collective, uint64_t size_class_bytes) {
+  const auto* found = std::find(std::begin(kKindsOfWishes), std::end(kKindsOfWishes), without_counts(collective));
+  if (found == std::end(kKindsOfWishes)) return kNoWish;
+  int size = std::bit_width(size_class_bytes) - std::bit_width(kLeastTried);
+  return static_cast<int>(found - kKindsOfWishes) * kSizesOfWishes + std::clamp(size, 0, kSizesOfWishes - 1);
 }
+
+// The trials of all a rank's calls, by their wish.
+class TrialsByWish {
+ public:
+  // Those of calls of about so many bytes. To be asked for when such a call is made and not before, so that all ranks
+  // begin theirs with the same call.
+  PullTrials& of(int wish, uint64_t size_bytes) {
+    auto at = trials_.lower_bound(wish);
+    if (at != trials_.end() && at->first == wish) return at->second;
+    bool has_smaller = at != trials_.begin() && std::prev(at)->first / kSizesOfWishes == wish / kSizesOfWishes;
+    PullTrials trials = has_smaller ? PullTrials(size_bytes, std::prev(at)->second) : PullTrials(size_bytes);
+    return trials_.emplace_hint(at, wish, trials)->second;
+  }
+
+ private:
+  std::map<int, PullTrials> trials_;
+};
 
 }  // namespace tutti

@@ -306,7 +306,7 @@ bool ChannelRun::is_pulled(const Op& op, const Peer& to, const Send& send) const
   bool only_moves = moves(op) && send.into != kNoChunk;
   uint64_t least = only_moves ? 0 : call_->options.pull_to_reduce_min_bytes;
   if (frame_->value_bytes < std::max(least, call_->options.pull_min_bytes)) return false;
-  return call_->pull_class == 0 || to.is_wished(call_->pull_class);
+  return call_->wish == kNoWish || to.is_wished(call_->wish);
 }
 
 // Whether the value also lies in the caller's memory and stays there unchanged until the peer has released the message.

@@ -22,7 +22,7 @@ Peer::Peer(int self, Link& link, const StreamLayout& layout, std::span<std::byte
       remote_arena_(remote_arena),
       needs_poll_(link.needs_poll()),
       reaches_device_memory_(reaches_device_memory),
-      wishes_of_peer_(line_at(arena, layout.wishes_offset(link.peer()))) {
+      wishes_of_peer_(line_at(arena, layout.wishes_offset(link.peer(), 0))) {
   TUTTI_CHECK(arena.size() >= layout.arena_bytes() && remote_arena.size_bytes >= layout.arena_bytes());
   sends_.reserve(layout.streams_per_peer());
   recvs_.reserve(layout.streams_per_peer());
@@ -45,14 +45,14 @@ const RemoteMemory* Peer::find(uint32_t memory_id) {
   return link_.find(memory_id);
 }
 
-void Peer::wish(uint32_t classes, bool pulls) {
-  uint64_t now = pulls ? wishes_ | classes : wishes_ & ~uint64_t{classes};
-  if (now == wishes_ || is_broken()) return;
+void Peer::wish(int of_calls, bool pulls) {
+  uint64_t& wishes = wishes_[static_cast<size_t>(of_calls / StreamLayout::kWishesOfLine)];
   Line line;
-  line.words[0] = now + (uint64_t{1} << 32);
-  auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_)}, line);
+  line.words[0] = pulls ? wishes | bit_of_wish(of_calls) : wishes & ~bit_of_wish(of_calls);
+  if (line.words[0] == wishes || is_broken()) return;
+  auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_, of_calls)}, line);
   if (!told.ok()) broken_.set(std::move(told).status());
-  if (told.ok() && *told == PutResult::kDone) wishes_ = line.words[0];
+  if (told.ok() && *told == PutResult::kDone) wishes = line.words[0];
 }
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -221,12 +222,14 @@ class Peer {
   Status broken() const { return broken_.status(); }
   // Memory that the peer has shared; null while it has not arrived.
   const RemoteMemory* find(uint32_t memory_id);
-  // Of classes of calls, each of which is a bit (core/pull_trials.h): whether this rank wishes to pull what the peer
-  // sends it in them. Told only where that changes, and seen by the peer some time later.
-  void wish(uint32_t classes, bool pulls);
-  // What the peer wishes of this rank, and how often it has changed that.
-  bool is_wished(uint32_t of_class) const { return (wishes_of_peer() & of_class) != 0; }
-  uint64_t wishes_changed() const { return wishes_of_peer() >> 32; }
+  // Whether this rank wishes to pull what the peer sends it in such calls, of which there are kWishes. Told only where
+  // that changes, and seen by the peer some time later.
+  void wish(int of_calls, bool pulls);
+  // What the peer wishes of this rank.
+  bool is_wished(int of_calls) const {
+    const Line& line = wishes_of_peer_[of_calls / StreamLayout::kWishesOfLine];
+    return (load_counter(line) & bit_of_wish(of_calls)) != 0;
+  }
   // Whether several threads run channels to it, which they may where !needs_poll(): poll() is not called then.
   void set_shared(bool shared) { is_shared_ = shared; }
   // Whether every sender has heard of what it waits for.
@@ -264,7 +267,7 @@ class Peer {
   friend class RecvStream;
 
   SlotRing slots_at(std::byte* first, int channel) const;
-  uint64_t wishes_of_peer() const { return load_counter(*wishes_of_peer_); }
+  static uint64_t bit_of_wish(int wish) { return uint64_t{1} << (wish % StreamLayout::kWishesOfLine); }
 
   const int self_;
   const int rank_;
@@ -274,8 +277,8 @@ class Peer {
   const RemoteMemory& remote_arena_;
   const bool needs_poll_;
   const bool reaches_device_memory_;
-  const Line* const wishes_of_peer_;   // their bits, below how often they have changed
-  uint64_t wishes_ = 0;                // the same of this rank
+  const Line* const wishes_of_peer_;   // a bit for each
+  std::array<uint64_t, StreamLayout::kWishes / StreamLayout::kWishesOfLine> wishes_{};  // the same of this rank
   uint64_t messages_ = 0;              // where links need polling: sent on all streams
   uint64_t puts_ = 0;
   uint64_t puts_completed_ = 0;

@@ -34,6 +34,8 @@ struct SlotShape {
   uint64_t lines() const { return uint64_t{message_lines()} + 1; }
 };
 
+inline constexpr int kNoWish = -1;
+
 // From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
 struct StreamLayout {
   int nranks = 1;
@@ -47,6 +49,11 @@ struct StreamLayout {
   // the second-level one (Spread).
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
   static constexpr uint64_t kShortBytes = 2048;
+  // Of a channel's slots for all peers together, where these are not larger anyhow.
+  static constexpr uint64_t kRoomOfAllPeers = 2 << 20;
+  // Kinds of calls of which a receiver tells each of its senders whether it wishes to pull.
+  static constexpr int kWishes = 128;
+  static constexpr int kWishesOfLine = 64;
   int mapped_direct_slots() const { return nranks == 2 ? 32 : 16; }
   int slots_in_use(int channel, bool mapped) const {
     if (!mapped) return shape(channel).slots;
@@ -68,8 +75,10 @@ struct StreamLayout {
   uint64_t freed_offset(int peer, int channel) const {
     return line_offset(peer, channel, shape(channel).message_lines());
   }
-  // Where `peer` says what it wishes to pull (Peer::wish()).
-  uint64_t wishes_offset(int peer) const { return ((peer + 1) * lines_per_peer() - 1) * sizeof(Line); }
+  // Where `peer` says what it wishes to pull (Peer::wish()), of which such a line has kWishesOfLine.
+  uint64_t wishes_offset(int peer, int wish) const {
+    return ((peer + 1) * lines_per_peer() - kWishLines + wish / kWishesOfLine) * sizeof(Line);
+  }
   uint64_t payload_offset(int peer, int channel, int slot) const {
     uint64_t before = channel * shape(0).bytes();
     return nranks * lines_per_peer() * sizeof(Line) + peer * payload_per_peer() + before +
@@ -83,14 +92,15 @@ struct StreamLayout {
   uint64_t arena_bytes() const { return short_offset(nranks, 0, 0); }
 
  private:
+  static constexpr int kWishLines = kWishes / kWishesOfLine;
+
   // So that a channel's slots for all peers together are twice as large as many second-level caches. More would be
   // pinned where links go over devices.
   uint64_t room_bytes() const {
-    constexpr uint64_t kOfAllPeers = 2 << 20;
-    uint64_t wanted = kOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);
+    uint64_t wanted = kRoomOfAllPeers / static_cast<uint64_t>(slots) / std::max<uint64_t>(1, nranks - 1);
     return std::max(slot_bytes, wanted / sizeof(Line) * sizeof(Line));
   }
-  uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines() + 1; }
+  uint64_t lines_per_peer() const { return channels * shape(0).lines() + kDirect.lines() + kWishLines; }
   uint64_t payload_per_peer() const { return channels * shape(0).bytes() + kDirect.bytes(); }
 };
 
