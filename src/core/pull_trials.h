@@ -25,15 +25,15 @@ class PullTrials {
  public:
   // Of calls of about so many bytes. The first ones go this way.
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
-      : to_trial_(size_bytes < kLarge ? 2 : 16),
-        most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), 2 * kLeastPeriod, kMostPeriod)),
+      : to_trial_(size_bytes < kVeryLarge ? 2 : 16),
+        most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
         is_large_(size_bytes >= kLarge),
         to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), settling(), kMostPassed)),
         prefers_pulls_(prefers_pulls) {}
   // They go the way of smaller ones, which need not be tried soon if those were.
   PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
     if (!smaller.was_tried_) return;
-    to_trial_ = kLeastPeriod;
+    to_trial_ = is_large_ ? kSoon / 4 : kSoon;
     to_settle_ = settling();
   }
 
@@ -69,10 +69,11 @@ class PullTrials {
   // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
   // call that goes the wrong way takes up to five times as long. The first trial comes soon; but a program may make so
   // few of large calls that a trial would take more than it can gain.
-  static constexpr uint64_t kLeastPeriod = 128;
+  static constexpr uint64_t kSoon = 128;
+  static constexpr uint64_t kLeastPeriod = 512;
   static constexpr uint64_t kMostPeriod = 16 * 1024;
   static constexpr uint64_t kBytesOfPeriod = uint64_t{2} << 30;
-  static constexpr uint64_t kLarge = 4 << 20;
+  static constexpr uint64_t kLarge = 4 << 20, kVeryLarge = 32 << 20;
   // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 using tutti::PullTrials;
@@ -10,9 +11,11 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-constexpr int kSome = 1000;
+constexpr int kSome = 4000;
 constexpr uint64_t kSmall = 1 << 20, kLarge = 64 << 20;
-constexpr int kBeforeTrial = 16, kOfTrial = 4, kPeriod = 128;
+// Of large calls: those before the first trial, of one and of each way in it, and from one to the next.
+constexpr int kBeforeTrial = 16, kOfWay = 5, kOfTrial = 2 * kOfWay, kPeriod = 512 + kOfTrial;
+constexpr int kOfWayOfSmall = 6, kOfFirstSlots = 8, kOfLargeAfterSmaller = 32;
 
 // Makes calls of which those that pull take `pull` ns and the others `slot`; gives how many of them pulled.
 int pulled(PullTrials& trials, int64_t slot, int64_t pull, int calls = kSome) {
@@ -33,10 +36,22 @@ TEST_CASE("nearly all calls go the way that is quicker") {
   CHECK(pulled(pulls, 200, 100) > kSome - kSome / 20);
 }
 
+TEST_CASE("a trial takes calls in a row of the one way and then of the other one, of which the first ones do not count") {
+  PullTrials trials(kSmall);
+  std::string went;
+  for (int i = 0; i < 40; ++i) {
+    went += trials.pulls() ? 'p' : 's';
+    bool was_before_slots = i > 0 && went[i] == 's' && (i < 2 + 4);  // the first trial goes through all slots
+    bool was_before_pulls = went[i] == 'p' && i < 2 + kOfFirstSlots + 2;
+    trials.took(nanoseconds(was_before_slots ? 1 : went[i] == 's' ? 100 : was_before_pulls ? 1000 : 90), 1);
+  }
+  CHECK(went == "ss" + std::string(kOfFirstSlots, 's') + std::string(30, 'p'));
+}
+
 TEST_CASE("the first trial comes after some calls that do not pull") {
   PullTrials trials(kLarge);
   CHECK(pulled(trials, 200, 100, kBeforeTrial) == 0);
-  CHECK(pulled(trials, 200, 100, kOfTrial) == 2);
+  CHECK(pulled(trials, 200, 100, kOfTrial) == kOfWay);
   CHECK(pulled(trials, 200, 100, 100) == 100);
 }
 
@@ -73,7 +88,7 @@ TEST_CASE("calls that waited long for another rank do not decide") {
 TEST_CASE("a first call that takes long does not decide, where a trial comes soon") {
   PullTrials trials(kSmall);
   trials.took(nanoseconds(100'000), 1);
-  CHECK(pulled(trials, 100, 200, kPeriod) < 10);
+  CHECK(pulled(trials, 100, 200, kPeriod) == kOfWayOfSmall);
 }
 
 TEST_CASE("neither way gains by how many of its calls are known, where single calls are quicker or slower by chance") {
@@ -114,41 +129,56 @@ TEST_CASE("pulls that are preferred stay so where those of a trial are late") {
 }
 
 TEST_CASE("trials of calls that are not large begin soon, and become rare") {
-  PullTrials trials(kSmall);
-  std::vector<int> begun;
-  for (int i = 0; i < 2'000; ++i) {
-    if (trials.in_trial() && (i == 0 || begun.empty() || i >= begun.back() + kOfTrial)) begun.push_back(i);
-    trials.took(nanoseconds(trials.pulls() ? 200 : 100), 1);
-  }
-  CHECK(begun == std::vector{2, 130, 382, 882, 1382, 1882});
+  auto begun = [](uint64_t size_bytes, int calls) {
+    PullTrials trials(size_bytes);
+    std::vector<int> first;
+    for (bool before = false; calls > 0; --calls) {
+      if (trials.in_trial() && !before) first.push_back(calls);
+      before = trials.in_trial();
+      trials.took(nanoseconds(trials.pulls() ? 200 : 100), 1);
+    }
+    std::vector<int> apart;
+    for (size_t i = 1; i < first.size(); ++i) apart.push_back(first[i - 1] - first[i]);
+    return apart;
+  };
+  constexpr int kFirst = kOfFirstSlots + kOfWayOfSmall, kOther = 2 * kOfWayOfSmall;
+  CHECK(begun(kSmall, 6'000) == std::vector{kFirst + 512, kOther + 1024, kOther + 2048, kOther + 2048});
+  CHECK(begun(kLarge, 2'000) == std::vector{kPeriod, kPeriod, kPeriod});
+  CHECK(begun(tutti::kLeastTried, 200'000).back() == kOther + 16 * 1024);
 }
 
-TEST_CASE("a way that is quick only in trials is soon given up, and then tried ever more rarely") {
-  constexpr int kCalls = 20'000;
-  PullTrials trials(kSmall, true);
-  int slots = 0, slots_in_a_row = 0;
-  for (int i = 0; i < kCalls; ++i) {
-    bool pulls = trials.pulls(), stays = trials.stays();
-    slots += pulls ? 0 : 1;
-    slots_in_a_row = pulls ? 0 : slots_in_a_row + 1;
-    trials.took(nanoseconds(pulls ? 80 : slots_in_a_row <= 2 ? 60 : 400), 1);
-    if (stays) CHECK(trials.pulls() == pulls);
+TEST_CASE("a way that is quick or slow only at first is taken for what it is in many calls") {
+  // Slots that have left the receiver's caches, or that no call has touched yet.
+  for (int64_t first_ns : {10, 2'000}) {
+    for (int64_t others_ns : {40, 400}) {
+      INFO("slots: at first " << first_ns << ", then " << others_ns);
+      PullTrials trials(kSmall, true);
+      int slots = 0, in_a_row = 0;
+      for (int i = 0; i < 10 * kSome; ++i) {
+        bool pulls = trials.pulls(), stays = trials.stays();
+        slots += pulls ? 0 : 1;
+        in_a_row = pulls ? 0 : in_a_row + 1;
+        trials.took(nanoseconds(pulls ? 80 : in_a_row <= 2 ? first_ns : others_ns), 1);
+        if (stays) CHECK(trials.pulls() == pulls);
+      }
+      CHECK((others_ns < 80 ? 10 * kSome - slots : slots) < kSome / 10);
+    }
   }
-  CHECK(slots < kCalls / 50);
-  // Once it is quicker for good, it is found.
-  CHECK(pulled(trials, 60, 80, 5'000) > 0);
-  CHECK(pulled(trials, 60, 80) < kSome / 20);
-  CHECK(pulled(trials, 400, 80, 2'000) > 0);
-  CHECK(pulled(trials, 400, 80) > kSome - kSome / 20);
 }
 
 TEST_CASE("calls begin the way that smaller ones like them go") {
   PullTrials smaller(kSmall);
   pulled(smaller, 200, 100);
-  PullTrials larger(kLarge, smaller.prefers_pulls());
-  CHECK(pulled(larger, 200, 100, kBeforeTrial) == kBeforeTrial);
+  PullTrials larger(kLarge, smaller);
+  CHECK(pulled(larger, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
+  CHECK(pulled(larger, 200, 100, kOfTrial) == kOfWay);
   CHECK(pulled(larger, 100, 200) < kSome / 2);
   CHECK(pulled(larger, 100, 200) < kSome / 20);
+  // If these were not tried, others may not wait for long.
+  PullTrials untried(kSmall, true);
+  PullTrials after_untried(kLarge, untried);
+  CHECK(pulled(after_untried, 200, 100, kBeforeTrial) == kBeforeTrial);
+  CHECK(pulled(after_untried, 200, 100, kOfTrial) == kOfWay);
 }
 
 TEST_CASE("calls for which both ways are the same decide nothing") {
@@ -218,20 +248,31 @@ TEST_CASE("who keeps what it was bound to is told when the way may change") {
   }
 }
 
-TEST_CASE("calls with a root have a class of wishes by what they are and how large, the others none") {
-  std::set<uint32_t> classes;
-  int expected = 0;
-  for (auto collective : {TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_GATHER, TUTTI_SCATTER}) {
-    for (uint64_t size = tutti::kLeastTried; size <= 8 << 20; size *= 2, ++expected) {
-      uint32_t bit = tutti::pull_class(collective, size);
-      CHECK(std::has_single_bit(bit));
-      classes.insert(bit);
+TEST_CASE("calls have a wish by what they are and how large, from 64 KiB to 2 GiB; barriers none") {
+  std::set<int> wishes;
+  size_t expected = 0;
+  for (auto collective : {TUTTI_ALL_REDUCE, TUTTI_REDUCE, TUTTI_BROADCAST, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER,
+                          TUTTI_ALL_TO_ALL, TUTTI_GATHER, TUTTI_SCATTER}) {
+    for (uint64_t size = tutti::kLeastTried; size <= uint64_t{2} << 30; size *= 2, ++expected) {
+      int wish = tutti::wish_of(collective, size);
+      CHECK((wish >= 0 && wish < tutti::StreamLayout::kWishes));
+      wishes.insert(wish);
     }
-    CHECK(tutti::pull_class(collective, uint64_t{1} << 40) == tutti::pull_class(collective, 8 << 20));
+    CHECK(tutti::wish_of(collective, uint64_t{1} << 40) == tutti::wish_of(collective, uint64_t{2} << 30));
   }
-  CHECK(classes.size() == static_cast<size_t>(expected));
-  CHECK(tutti::pull_class(TUTTI_GATHER_V, 1 << 20) == tutti::pull_class(TUTTI_GATHER, 1 << 20));
-  for (auto collective : {TUTTI_ALL_REDUCE, TUTTI_ALL_GATHER, TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL}) {
-    CHECK(tutti::pull_class(collective, 1 << 20) == 0);
-  }
+  CHECK(wishes.size() == expected);
+  CHECK(tutti::wish_of(TUTTI_GATHER_V, 1 << 20) == tutti::wish_of(TUTTI_GATHER, 1 << 20));
+  CHECK(tutti::wish_of(TUTTI_BARRIER, 1 << 20) == tutti::kNoWish);
+}
+
+TEST_CASE("calls of one wish share their trials, and begin the way of smaller ones of their kind") {
+  tutti::TrialsByWish all;
+  const int small = tutti::wish_of(TUTTI_REDUCE, kSmall), large = tutti::wish_of(TUTTI_REDUCE, kLarge);
+  PullTrials& trials = all.of(small, kSmall);
+  CHECK(&all.of(small, kSmall) == &trials);
+  pulled(trials, 200, 100);
+  CHECK(all.of(large, kLarge).prefers_pulls());
+  CHECK(all.of(small, kSmall).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_BROADCAST, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_REDUCE, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
 }

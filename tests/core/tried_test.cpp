@@ -8,7 +8,7 @@
 namespace tutti::test {
 namespace {
 
-constexpr int kRounds = 40;  // of which the third to sixth are a trial
+constexpr int kRounds = 80;  // with the whole of the first trial
 
 float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
 

@@ -21,7 +21,9 @@ namespace {
 constexpr size_t kLeastSeen = 32 * 1024;  // links read less when they are made
 constexpr auto kLong = std::chrono::milliseconds(20);
 std::atomic<int> pulls = 0;
+thread_local int own_pulls = 0;
 std::atomic<bool> are_pulls_slow = false;
+thread_local bool are_own_pulls_slow = false;
 
 }  // namespace
 
@@ -30,7 +32,8 @@ extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long
                                     unsigned long remote_count, unsigned long flags) {
   if (local->iov_len >= kLeastSeen) {
     ++pulls;
-    if (are_pulls_slow) std::this_thread::sleep_for(kLong);
+    ++own_pulls;
+    if (are_pulls_slow || are_own_pulls_slow) std::this_thread::sleep_for(kLong);
   }
   return syscall(SYS_process_vm_readv, pid, local, local_count, remote, remote_count, flags);
 }
@@ -39,6 +42,19 @@ namespace tutti::test {
 namespace {
 
 constexpr size_t kOneSlice = 16 * 1024;  // floats: the least that is tried
+
+// The first trial of calls of such a size, from the third call on: many through slots, of which the last four count,
+// and some that pull, of which all but the first two do. Further trials take as many of each way.
+struct Trial {
+  int slots, pulls = 6, begin = 2;
+  constexpr int end() const { return begin + slots + pulls; }
+  constexpr bool has(int call) const { return call >= begin && call < end(); }
+  constexpr bool pulls_in(int call) const { return has(call) && call >= begin + slots; }
+  constexpr bool counts(int call) const {
+    return has(call) && (pulls_in(call) ? call >= end() - 4 : call >= begin + slots - 4);
+  }
+};
+constexpr Trial kOfSlices{.slots = 68}, kOfTwoSlices{.slots = 36};
 
 // Two ranks over shared memory, which try what is quicker. False where the kernel forbids
 // pulls, which then are not tried either.
@@ -72,17 +88,19 @@ struct Broadcast {
 }  // namespace
 
 TEST_CASE("a root's memory is pulled as long as its receiver finds that quicker") {
-  constexpr int kFirstSlow = 20, kSecondTrial = 6 + 124, kCalls = kSecondTrial + 6;
+  constexpr Trial kFirst = kOfSlices, kSecond{.slots = 6, .begin = kFirst.end() + 512};
+  constexpr int kCalls = kSecond.end() + 6;
   std::string pulled(kCalls, '.'), expected = pulled;
   std::barrier together(2);
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     Broadcast call{comm, rank, std::vector<float>(kOneSlice)};
     std::string wrong;
     for (int i = 0; i < kCalls; ++i) {
-      bool is_slow = i < kFirstSlow ? i != 3 && i != 4 && i < 6 : i != kSecondTrial && i < kSecondTrial + 3;
+      bool are_slots_slow = i < kFirst.begin || (kFirst.counts(i) && !kFirst.pulls_in(i));
+      bool are_late_pulls = (i >= kSecond.begin - 8 && i < kSecond.begin) || kSecond.pulls_in(i);
       together.arrive_and_wait();
       int before = pulls;
-      if (rank == 0 && is_slow) std::this_thread::sleep_for(kLong);
+      if (rank == 0 && (are_slots_slow || are_late_pulls)) std::this_thread::sleep_for(kLong);
       wrong += call.run();
       together.arrive_and_wait();
       if (rank == 0 && pulls > before) pulled[i] = 'p';
@@ -90,82 +108,104 @@ TEST_CASE("a root's memory is pulled as long as its receiver finds that quicker"
     return wrong;
   });
   for (int i = 0; i < kCalls; ++i) {
-    bool in_trial = i == 3 || i == 4 || i == kSecondTrial + 1 || i == kSecondTrial + 2;
-    if (in_trial || (i >= 6 && i < kSecondTrial)) expected[i] = 'p';
+    bool is_between = i >= kFirst.end() && i < kSecond.begin;
+    if (kFirst.pulls_in(i) || is_between || kSecond.pulls_in(i)) expected[i] = 'p';
   }
   if (ran) CHECK(pulled == expected);
 }
 
-TEST_CASE("a root that was ahead when its receiver's wish changed goes by it in the next call, made again") {
-  std::atomic<int> pulled_late = 0, pulled_ahead = 0;
-  std::barrier together(2);
-  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
-    Broadcast call{comm, rank, std::vector<float>(kOneSlice)};
-    std::string wrong;
-    for (int i = 0; i < 5; ++i) {
-      together.arrive_and_wait();
-      if (rank == 0 && i < 3) std::this_thread::sleep_for(kLong);
-      wrong += call.run();
-    }
-    together.arrive_and_wait();
-    int before = pulls;
-    if (rank != 0) together.arrive_and_wait();
-    wrong += call.run();  // the end of the trial
-    wrong += call.run();
-    if (rank == 0) together.arrive_and_wait();
-    together.arrive_and_wait();
-    if (rank == 0) pulled_ahead = pulls - before;
-    before = pulls;
-    wrong += call.run();
-    together.arrive_and_wait();
-    if (rank == 0) pulled_late = pulls - before;
-    return wrong;
-  });
-  if (!ran) return;
-  CHECK(pulled_ahead == 0);
-  CHECK(pulled_late > 0);
-}
-
 TEST_CASE("calls begin the way of smaller ones like them, once their receiver has said so") {
-  std::string pulled(8, '.');
+  const bool is_ahead = GENERATE(false, true);
+  INFO("the root is " << (is_ahead ? "" : "not ") << "ahead by a call when it is told");
+  std::string pulled;
   std::barrier together(2);
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     Broadcast small{comm, rank, std::vector<float>(kOneSlice)}, large{comm, rank, std::vector<float>(2 * kOneSlice)};
     std::string wrong;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kOfSlices.end(); ++i) {
       together.arrive_and_wait();
-      int before = pulls;
-      if (rank == 0 && (i < 3 || i == 5)) std::this_thread::sleep_for(kLong);
-      wrong += i < 6 ? small.run() : large.run();
+      bool is_slow = i < kOfSlices.begin || (kOfSlices.counts(i) && !kOfSlices.pulls_in(i));
+      if (rank == 0 && is_slow) std::this_thread::sleep_for(kLong);
+      wrong += small.run();
+    }
+    int before = 0;
+    auto note = [&] {
       together.arrive_and_wait();
-      if (rank == 0 && pulls > before) pulled[i] = 'p';
+      if (rank == 0) pulled += pulls > before ? 'p' : '.';
+      before = pulls;
+      together.arrive_and_wait();
+    };
+    together.arrive_and_wait();
+    before = pulls;
+    // Nobody waits for a receiver of what slots hold.
+    if (is_ahead && rank != 0) together.arrive_and_wait();
+    wrong += large.run();
+    if (!is_ahead) note();
+    if (is_ahead) wrong += large.run();
+    if (is_ahead && rank == 0) together.arrive_and_wait();
+    if (is_ahead) note();
+    for (int i = 0; i < 2; ++i) {
+      wrong += large.run();
+      note();
     }
     return wrong;
   });
-  if (ran) CHECK(pulled == "...pp..p");
+  if (ran) CHECK(pulled == ".pp");
 }
 
 TEST_CASE("what a root finds of its calls is no wish to those who receive from it") {
-  std::string pulled(8, '.');
+  constexpr Trial kLarge{.slots = 5, .pulls = 5};
+  constexpr int kCalls = kLarge.end() + 2;
+  std::string pulled(kCalls, '.'), expected = pulled;
   std::barrier together(2);
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     Broadcast call{comm, rank, std::vector<float>(64 * kOneSlice)};  // more than slots hold
     std::string wrong;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kCalls; ++i) {
       together.arrive_and_wait();
       int before = pulls;
-      if (rank == 1 && (i < 3 || i == 5)) std::this_thread::sleep_for(kLong);
-      wrong += call.run(i < 6 ? 0 : 1);
+      if (rank == 1 && !kLarge.pulls_in(i)) std::this_thread::sleep_for(kLong);
+      wrong += call.run(i < kLarge.end() ? 0 : 1);
       together.arrive_and_wait();
       if (rank == 0 && pulls > before) pulled[i] = 'p';
     }
     return wrong;
   });
-  if (ran) CHECK(pulled == "...pp...");
+  for (int i = 0; i < kCalls; ++i) {
+    if (kLarge.pulls_in(i)) expected[i] = 'p';
+  }
+  if (ran) CHECK(pulled == expected);
+}
+
+TEST_CASE("where all ranks receive, each has it come the way that is quicker for it") {
+  std::array<int, 2> pulled{};
+  std::barrier together(2);
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    std::vector<float> mine(kOneSlice, static_cast<float>(rank)), all(2 * kOneSlice);
+    std::string wrong;
+    for (int i = 0; i < kOfTwoSlices.end() + 10; ++i) {
+      together.arrive_and_wait();
+      bool counts = i < kOfTwoSlices.begin || kOfTwoSlices.counts(i);
+      // Rank 0 waits for what comes through slots, and less long for rank 1's pulls.
+      if (rank == 1 && counts && !kOfTwoSlices.pulls_in(i)) std::this_thread::sleep_for(2 * kLong);
+      are_own_pulls_slow = rank == 1 && counts;
+      own_pulls = i < kOfTwoSlices.end() + 2 ? 0 : own_pulls;  // a wish may be seen a call later
+      if (tutti_all_gather(mine.data(), all.data(), kOneSlice, TUTTI_FLOAT32, comm, nullptr) != TUTTI_SUCCESS) {
+        return std::string(tutti_last_error(comm));
+      }
+      for (size_t at = 0; at < all.size(); at += 1000) {
+        if (all[at] != static_cast<float>(at / kOneSlice)) wrong = "wrong data";
+      }
+    }
+    are_own_pulls_slow = false;
+    pulled[static_cast<size_t>(rank)] = own_pulls;
+    return wrong;
+  });
+  if (ran) CHECK(pulled == std::array{9, 0});
 }
 
 TEST_CASE("of messages that come at once one is tried, and all go the way that was quicker") {
-  constexpr int kRounds = 12;
+  constexpr int kRounds = kOfSlices.end() + 4;
   const int at_once = GENERATE(1, 2, 8);
   INFO(at_once << " at once");
   std::array<int, kRounds> pulled{};
@@ -191,7 +231,7 @@ TEST_CASE("of messages that come at once one is tried, and all go the way that w
   });
   are_pulls_slow = false;
   if (!ran) return;
-  CHECK(std::accumulate(pulled.begin(), pulled.end(), 0) == 2);
+  CHECK(std::accumulate(pulled.begin(), pulled.end(), 0) == kOfSlices.pulls);
   CHECK(pulled[kRounds - 1] == 0);
 }
 

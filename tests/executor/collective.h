@@ -187,7 +187,7 @@ class BoundCall {
     call.options = {
         .pull_min_bytes = 256, .pull_to_reduce_min_bytes = 512, .streaming_min_bytes = 4096,
         .spread = {.least_bytes = 64, .bytes = 1 << 16}};
-    call.pull_class = static_cast<uint32_t>(number) % 3;
+    call.wish = number % 3 - 1;
   }
   BoundCall(const BoundCall&) = delete;
   BoundCall& operator=(const BoundCall&) = delete;

@@ -172,7 +172,8 @@ TEST_CASE("a rank that waits for a message learns that the sender's end is gone"
 }
 
 TEST_CASE("private memory is pulled where its receiver wishes so for such calls, and only then") {
-  constexpr uint32_t kClass = 4, kOther = 2;
+  const int wish = GENERATE(3, 67, 127);
+  const int same_bit = (wish + 64) % StreamLayout::kWishes, same_line = wish ^ 1;
   Case which = two_ranks(TUTTI_BROADCAST, "direct", 8192, 1000);
   which.root = 0;
   Plan plan = plan_for(which);
@@ -184,7 +185,7 @@ TEST_CASE("private memory is pulled where its receiver wishes so for such calls,
     Buffers& buffers = rank == 0 ? root : receiver;
     buffers.fill(which, rank, static_cast<uint64_t>(number));
     BoundCall bound(buffers, plan.shape(), which, rank, number);
-    bound.call.pull_class = kClass;
+    bound.call.wish = wish;
     Status status = ranks[rank].run(programs_of(plan, rank), bound.call, 50);
     if (status.ok()) CHECK(buffers.wrong_result() == "");
     return status.ok();
@@ -196,15 +197,15 @@ TEST_CASE("private memory is pulled where its receiver wishes so for such calls,
     return run(0) && run(1);
   };
   CHECK(goes_through_slots());
-  root_of_receiver.wish(kOther, true);
+  root_of_receiver.wish(same_bit, true);
+  root_of_receiver.wish(same_line, true);
   CHECK(goes_through_slots());
-  root_of_receiver.wish(kClass, true);
-  root_of_receiver.wish(kClass, false);
+  root_of_receiver.wish(wish, true);
+  root_of_receiver.wish(wish, false);
   CHECK(goes_through_slots());
-  CHECK(ranks[0].peers()[1]->wishes_changed() == 3);
-  root_of_receiver.wish(kClass, true);
-  root_of_receiver.wish(kClass, true);
-  CHECK(ranks[0].peers()[1]->wishes_changed() == 4);
+  root_of_receiver.wish(wish, true);
+  root_of_receiver.wish(same_line, false);
+  for (int each : {wish, same_bit, same_line}) CHECK(ranks[0].peers()[1]->is_wished(each) == (each != same_line));
   CHECK_FALSE(goes_through_slots());
 }
 

@@ -86,8 +86,11 @@ TEST_CASE("the slots of a rank's peers have room for twice a second-level cache,
     // Neither a channel nor a peer reaches into what follows.
     CHECK(layout.payload_offset(0, 1, 0) - layout.payload_offset(0, 0, 0) == shape.bytes());
     for (int peer = 0; peer < nranks; ++peer) {
-      const uint64_t behind_wishes = layout.wishes_offset(peer) + sizeof(Line);
-      CHECK(layout.wishes_offset(peer) == layout.freed_offset(peer, layout.direct_channel()) + sizeof(Line));
+      constexpr int kLast = StreamLayout::kWishes - 1;
+      const uint64_t first_wishes = layout.wishes_offset(peer, 0);
+      const uint64_t behind_wishes = layout.wishes_offset(peer, kLast) + sizeof(Line);
+      CHECK(first_wishes == layout.freed_offset(peer, layout.direct_channel()) + sizeof(Line));
+      CHECK(behind_wishes - first_wishes == (kLast / StreamLayout::kWishesOfLine + 1) * sizeof(Line));
       CHECK(behind_wishes == (peer + 1 < nranks ? layout.line_offset(peer + 1, 0, 0) : layout.payload_offset(0, 0, 0)));
     }
     const uint64_t behind_slots = layout.payload_offset(nranks, 0, 0);
