@@ -128,6 +128,13 @@ TEST_CASE("pulls that are preferred stay so where those of a trial are late") {
   CHECK(pulled(trials, 300, 100, kPeriod - kOfTrial) == kPeriod - kOfTrial);
 }
 
+TEST_CASE("what the other way took when it was tried before does not count") {
+  PullTrials trials(kLarge);
+  CHECK(pulled(trials, 70, 80, kBeforeTrial + kOfTrial) == kOfWay);
+  CHECK(pulled(trials, 300, 400, kPeriod) == kOfWay);
+  CHECK(pulled(trials, 300, 400, kOfWay) == 0);
+}
+
 TEST_CASE("trials of calls that are not large begin soon, and become rare") {
   auto begun = [](uint64_t size_bytes, int calls) {
     PullTrials trials(size_bytes);

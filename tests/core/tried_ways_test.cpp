@@ -204,6 +204,22 @@ TEST_CASE("where all ranks receive, each has it come the way that is quicker for
   if (ran) CHECK(pulled == std::array{9, 0});
 }
 
+TEST_CASE("what is to be combined is tried, too") {
+  std::array<int, 2> pulled{};
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    std::vector<float> mine(kOneSlice, 1), sum(kOneSlice / 2);
+    for (int i = 0; i < kOfSlices.end(); ++i) {
+      own_pulls = i == 0 ? 0 : own_pulls;
+      auto status = tutti_reduce_scatter(mine.data(), sum.data(), sum.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+      if (status != TUTTI_SUCCESS) return std::string(tutti_last_error(comm));
+      if (sum != std::vector<float>(sum.size(), 2)) return std::string("wrong data");
+    }
+    pulled[static_cast<size_t>(rank)] = own_pulls;
+    return std::string();
+  });
+  if (ran) CHECK(pulled == std::array{kOfSlices.pulls, kOfSlices.pulls});
+}
+
 TEST_CASE("of messages that come at once one is tried, and all go the way that was quicker") {
   constexpr int kRounds = kOfSlices.end() + 4;
   const int at_once = GENERATE(1, 2, 8);
