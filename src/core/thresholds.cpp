@@ -15,7 +15,10 @@ Spread spread_for(const TopologyHost& host) {
   uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
   bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
-  return {.least_bytes = kLeastSpreadBytes, .bytes = in_turns ? 0 : 2 * cache_bytes / peers, .own_bytes = cache_bytes};
+  const Cache* last = last_level(host.inventory);
+  return {.least_bytes = kLeastSpreadBytes,
+          .bytes = in_turns ? 0 : 2 * cache_bytes / peers,
+          .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Peer;
 struct Spread {
   uint64_t least_bytes = 0;  // of payloads from this size on
   uint64_t bytes = 0;        // of a stream's slots together: so much is written before a place is again; 0: no spread
-  uint64_t own_bytes = UINT64_MAX;  // buffers of calls from this size on take the lines out of the caches themselves
+  uint64_t own_bytes = UINT64_MAX;  // buffers of calls from this size on take the lines out of all caches themselves
 
   // What else such a call reads and writes for each byte of a payload is three times as much: a quarter will do.
   Spread of_call(uint64_t size_bytes) const {

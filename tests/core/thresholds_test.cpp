@@ -156,13 +156,14 @@ TEST_CASE("each rank goes by its own host") {
 }
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
-  CHECK(data_path_for(one_host(2, 2), 0).spread.own_bytes == 1 << 20);
+  CHECK(data_path_for(one_host(2, 2), 0).spread.own_bytes == 32 << 20);
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);
   Topology unknown = one_host(2, 2);
   unknown.hosts.front().inventory.caches.clear();
   CHECK(data_path_for(unknown, 0).spread.bytes == 0);
+  CHECK(data_path_for(unknown, 0).spread.own_bytes == UINT64_MAX);
 }
 
 TEST_CASE("the slots of ranks that take turns fit into the last level of caches, but are never less than two") {
