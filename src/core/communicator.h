@@ -22,6 +22,7 @@
 #include "core/own_ops.h"
 #include "core/point_to_point.h"
 #include "core/prepared.h"
+#include "core/pull_trials.h"
 #include "core/process_context.h"
 #include "core/request.h"
 #include "executor/collective_run.h"
@@ -235,7 +236,7 @@ class Communicator {
   Status launch();
   void bind();
   void choose_ways(uint64_t planned_bytes);
-  bool may_be_pulled() const;
+  bool reaches_private_memory() const;
   void follow_trials();
   void end_trial();
   bool may_change_ways() const;
@@ -352,7 +353,8 @@ class Communicator {
   Call call_;
   Window landing_;                       // where peers' puts may land in the active call's output
   TrialsByWish trials_;
-  PullTrials* pulls_ = nullptr;          // of calls like the active one; null: what it pulls is certain
+  PullTrials* pulls_ = nullptr;          // of calls like the active one; null: it is too small for them
+  bool may_be_pulled_ = false;           // what it receives or sends, by what these find
   bool shows_pulls_ = false;             // how long it takes shows what is quicker; it runs since:
   Clock::time_point launched_;
   uint64_t wishes_seen_ = 0;             // peers' when the active call was bound

@@ -1,6 +1,5 @@
 // What becomes of a caller's arguments: a plan, a record, and a call for the executor.
 #include <algorithm>
-#include <bit>
 
 #include "core/communicator.h"
 
@@ -119,14 +118,14 @@ Status Communicator::launch() {
 }
 
 // Whether trials or peers' wishes decide what becomes of some payload of the bound call.
-bool Communicator::may_change_ways() const { return pulls_ != nullptr && !windows_->found_all(); }
+bool Communicator::may_change_ways() const { return may_be_pulled_ && !windows_->found_all(); }
 
 // The active call begins. The one after it is bound anew if it has another way to go.
 void Communicator::follow_trials() {
   if (pulls_ == nullptr) return;
   is_bound_ = is_bound_ && (pulls_->stays() || !may_change_ways());
   if (shows_pulls_) launched_ = Clock::now();
-  else pulls_->was_alike();
+  else pulls_->showed_nothing();
 }
 
 // The active call has ended.
@@ -139,12 +138,13 @@ void Communicator::end_trial() {
   }
 }
 
-// What peers wish of a bound call, a bit of each: one number, by which it is seen that they have changed it.
+// What peers wish of a bound call, as one number by which it is seen that they have changed it.
 uint64_t Communicator::wishes_of_peers() const {
   if (call_.wish == kNoWish) return 0;
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // so that sums of a few powers differ
   uint64_t wishes = 0;
   for (int32_t rank : prepared_->peers) {
-    wishes = std::rotl(wishes, 1) ^ uint64_t{links_->peers()[rank]->is_wished(call_.wish)};
+    wishes = wishes * kOdd + (links_->peers()[rank]->is_wished(call_.wish) ? 1 : 0);
   }
   return wishes;
 }
@@ -180,9 +180,10 @@ void Communicator::bind() {
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
-  bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried && may_be_pulled();
+  bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried;
   pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
-  call_.wish = is_tried && !pulls_->in_trial() ? prepared_->wish : kNoWish;
+  may_be_pulled_ = is_tried && reaches_private_memory();
+  call_.wish = may_be_pulled_ && !pulls_->in_trial() ? prepared_->wish : kNoWish;
   uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
   if (is_tried) {
     pull_min_bytes = call_.wish != kNoWish || pulls_->pulls() ? kLeastPulled : UINT64_MAX;
@@ -193,7 +194,7 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
 }
 
 // Whether a peer of the active call can read this rank's private memory, or this rank its.
-bool Communicator::may_be_pulled() const {
+bool Communicator::reaches_private_memory() const {
   return std::any_of(prepared_->peers.begin(), prepared_->peers.end(), [&](int32_t rank) {
     return links_->peers()[rank] && links_->peers()[rank]->link().traits().pullable;
   });

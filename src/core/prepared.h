@@ -27,7 +27,7 @@ struct Prepared {
   std::vector<int32_t> peers;      // ascending
   std::vector<int32_t> senders;    // those of them that send this rank something, ascending
   bool connected = false;          // all peers have links
-  int wish = kNoWish;              // of those who receive in it, if it is large enough for trials
+  int wish = kNoWish;              // of those who receive in it, for calls that are tried
 };
 
 // By collective, type, op, root and size class; never by count.

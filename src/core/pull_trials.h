@@ -14,6 +14,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/status.h"
 #include "base/types.h"
 #include "executor/stream_layout.h"
 
@@ -27,14 +28,13 @@ class PullTrials {
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
       : to_trial_(size_bytes < kVeryLarge ? 2 : 16),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
-        is_large_(size_bytes >= kLarge),
-        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), settling(), kMostPassed)),
+        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), kSettling, kMostPassed)),
         prefers_pulls_(prefers_pulls) {}
-  // They go the way of smaller ones, which need not be tried soon if those were.
+  // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
   PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
     if (!smaller.was_tried_) return;
-    to_trial_ = is_large_ ? kSoon / 4 : kSoon;
-    to_settle_ = settling();
+    to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
+    to_settle_ = kSettling;
   }
 
   using Duration = std::chrono::nanoseconds;
@@ -55,15 +55,17 @@ class PullTrials {
     }
     go_on();
   }
-  // Or that it shows nothing: this rank received nothing, or peers map all its memory. All ranks count the same calls.
-  void was_alike() { go_on(); }
+  // Or that it shows nothing: this rank received nothing, or nothing that can be pulled. All ranks count the same calls.
+  void showed_nothing() { go_on(); }
 
  private:
   // In a trial, of each way. The first ones do not count: what the way before has left in the caches makes them up to
-  // ten times as quick or as slow as the many in a row that are to be foretold. The first trial of all goes
-  // through all of the slots' memory, which nobody may have touched.
+  // ten times as quick or as slow as the many in a row that are to be foretold. The first trial of all goes through all
+  // of the slots' memory, which nobody may have touched. What counts of the two ways is six calls apart, so that calls
+  // which differ in turn, two or three of them, are compared with their like.
   static constexpr uint64_t kCounted = 4;
-  uint64_t settling() const { return is_large_ ? 1 : 2; }
+  static constexpr uint64_t kSettling = 2;
+  static constexpr size_t kLeastKnown = 2;  // of those that count, since not all show something
   static constexpr uint64_t kRingBytes = 2 * StreamLayout::kRoomOfAllPeers;  // half of a call may be for each peer
   static constexpr uint64_t kMostPassed = 64;
   // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
@@ -82,7 +84,7 @@ class PullTrials {
    public:
     void add(double ns_per_byte) { newest_[added_++ % newest_.size()] = ns_per_byte; }
     void forget() { added_ = 0; }
-    bool is_empty() const { return added_ == 0; }
+    bool are_known() const { return added_ >= kLeastKnown; }
     // What a quarter of them stay below: neither those that waited for another program nor a single one that was quick
     // by chance.
     double usual() const {
@@ -101,7 +103,7 @@ class PullTrials {
   bool is_through_slots() const { return tried_ < to_settle_ + kCounted; }
   bool is_settling() const {
     if (!in_trial()) return false;
-    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + kCounted) < settling();
+    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + kCounted) < kSettling;
   }
   void go_on() {
     if (!in_trial()) {
@@ -109,25 +111,24 @@ class PullTrials {
       if (--to_trial_ == 0) times_[prefers_pulls_ ? 0 : 1].forget();
       return;
     }
-    if (++tried_ < to_settle_ + settling() + 2 * kCounted) return;
+    if (++tried_ < to_settle_ + kSettling + 2 * kCounted) return;
     if (is_other_quicker()) prefers_pulls_ = !prefers_pulls_;
     was_tried_ = true;
     tried_ = 0;
-    to_settle_ = settling();
+    to_settle_ = kSettling;
     to_trial_ = period_;
     period_ = std::min(2 * period_, most_period_);
   }
   bool is_other_quicker() const {
     const Times& taken = times_[prefers_pulls_ ? 1 : 0];
     const Times& other = times_[prefers_pulls_ ? 0 : 1];
-    return !taken.is_empty() && !other.is_empty() && other.usual() < kWorthIt * taken.usual();
+    return taken.are_known() && other.are_known() && other.usual() < kWorthIt * taken.usual();
   }
 
   uint64_t to_trial_;           // calls until the next one; 0: it is going on,
   uint64_t tried_ = 0;          // with so many calls so far
   uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
-  bool is_large_;
   uint64_t to_settle_;          // calls through slots that do not count in the next trial
   std::array<Times, 2> times_;  // through slots, pulled
   bool prefers_pulls_;
@@ -138,7 +139,7 @@ constexpr Collective kKindsOfWishes[] = {TUTTI_ALL_REDUCE,     TUTTI_REDUCE,    
                                          TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL, TUTTI_GATHER,    TUTTI_SCATTER};
 constexpr int kSizesOfWishes = StreamLayout::kWishes / static_cast<int>(std::size(kKindsOfWishes));
 // Which of a rank's wishes is of calls of this size; kNoWish: nothing is received in them. Types, operations and roots
-// share it. `size_class_bytes`: of the plan, at least kLeastTried.
+// share it. `size_class_bytes`: of the plan; what is less than kLeastTried, and not tried, counts as that.
 constexpr int wish_of(Collective collective, uint64_t size_class_bytes) {
   const auto* found = std::find(std::begin(kKindsOfWishes), std::end(kKindsOfWishes), without_counts(collective));
   if (found == std::end(kKindsOfWishes)) return kNoWish;
@@ -152,6 +153,7 @@ class TrialsByWish {
   // Those of calls of about so many bytes. To be asked for when such a call is made and not before, so that all ranks
   // begin theirs with the same call.
   PullTrials& of(int wish, uint64_t size_bytes) {
+    TUTTI_CHECK(wish != kNoWish);
     auto at = trials_.lower_bound(wish);
     if (at != trials_.end() && at->first == wish) return at->second;
     bool has_smaller = at != trials_.begin() && std::prev(at)->first / kSizesOfWishes == wish / kSizesOfWishes;

@@ -49,7 +49,7 @@ struct Call {
   Window landing;                  // else what peers whose puts land there may say for the output
   bool announces_output = false;   // peers are told where the output lies, and may store there
   DataPathOptions options;
-  int wish = kNoWish;              // else only peers that wish so in such calls pull (Peer::is_wished())
+  int wish = kNoWish;              // not kNoWish: only peers with that wish pull (Peer::is_wished())
   SliceFlow* flow = nullptr;       // null: the whole input is there, and nobody asks for the output before the end
 
   bool is_on_devices() const { return input_device != nullptr || output_device != nullptr; }

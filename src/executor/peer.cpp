@@ -45,12 +45,12 @@ const RemoteMemory* Peer::find(uint32_t memory_id) {
   return link_.find(memory_id);
 }
 
-void Peer::wish(int of_calls, bool pulls) {
-  uint64_t& wishes = wishes_[static_cast<size_t>(of_calls / StreamLayout::kWishesOfLine)];
+void Peer::wish(int wish, bool pulls) {
+  uint64_t& wishes = wishes_[static_cast<size_t>(wish / StreamLayout::kWishesOfLine)];
   Line line;
-  line.words[0] = pulls ? wishes | bit_of_wish(of_calls) : wishes & ~bit_of_wish(of_calls);
+  line.words[0] = pulls ? wishes | bit_of_wish(wish) : wishes & ~bit_of_wish(wish);
   if (line.words[0] == wishes || is_broken()) return;
-  auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_, of_calls)}, line);
+  auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_, wish)}, line);
   if (!told.ok()) broken_.set(std::move(told).status());
   if (told.ok() && *told == PutResult::kDone) wishes = line.words[0];
 }

@@ -224,11 +224,11 @@ class Peer {
   const RemoteMemory* find(uint32_t memory_id);
   // Whether this rank wishes to pull what the peer sends it in such calls, of which there are kWishes. Told only where
   // that changes, and seen by the peer some time later.
-  void wish(int of_calls, bool pulls);
+  void wish(int wish, bool pulls);
   // What the peer wishes of this rank.
-  bool is_wished(int of_calls) const {
-    const Line& line = wishes_of_peer_[of_calls / StreamLayout::kWishesOfLine];
-    return (load_counter(line) & bit_of_wish(of_calls)) != 0;
+  bool is_wished(int wish) const {
+    const Line& line = wishes_of_peer_[wish / StreamLayout::kWishesOfLine];
+    return (load_counter(line) & bit_of_wish(wish)) != 0;
   }
   // Whether several threads run channels to it, which they may where !needs_poll(): poll() is not called then.
   void set_shared(bool shared) { is_shared_ = shared; }

@@ -34,7 +34,7 @@ struct SlotShape {
   uint64_t lines() const { return uint64_t{message_lines()} + 1; }
 };
 
-inline constexpr int kNoWish = -1;
+inline constexpr int kNoWish = -1;  // calls whose receivers have none (StreamLayout::kWishes)
 
 // From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
 struct StreamLayout {

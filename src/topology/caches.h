@@ -22,8 +22,8 @@ uint64_t streaming_min_bytes(const TopologyHost& host);
 uint64_t pull_min_bytes(const Costs& costs);
 
 // A reduction stores into a slot on its way and reads from one where it is, which beats the kernel's copy as long as
-// the caches hold it: what is, or has just been, combined is pulled only from so many bytes on, if pull_min_bytes() is
-// less.
+// the caches hold it: where no trial says otherwise, what is, or has just been, combined is pulled only from so many
+// bytes on, if pull_min_bytes() is less.
 inline constexpr uint64_t kLeastPulledToReduce = 128 * 1024;
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.

@@ -154,7 +154,7 @@ TEST_CASE("calls begin the way of smaller ones like them, once their receiver ha
 }
 
 TEST_CASE("what a root finds of its calls is no wish to those who receive from it") {
-  constexpr Trial kLarge{.slots = 5, .pulls = 5};
+  constexpr Trial kLarge{.slots = 6};
   constexpr int kCalls = kLarge.end() + 2;
   std::string pulled(kCalls, '.'), expected = pulled;
   std::barrier together(2);
@@ -247,7 +247,10 @@ TEST_CASE("of messages that come at once one is tried, and all go the way that w
   });
   are_pulls_slow = false;
   if (!ran) return;
-  CHECK(std::accumulate(pulled.begin(), pulled.end(), 0) == kOfSlices.pulls);
+  // Some of those at once may come alone.
+  int all = std::accumulate(pulled.begin(), pulled.end(), 0);
+  CHECK(all >= kOfSlices.pulls);
+  CHECK(all <= (at_once == 1 ? 1 : 2) * kOfSlices.pulls);
   CHECK(pulled[kRounds - 1] == 0);
 }
 
