@@ -55,7 +55,7 @@ class PullTrials {
     }
     go_on();
   }
-  // Or that it shows nothing: this rank received nothing, or nothing that can be pulled. All ranks count the same calls.
+  // Or that it shows nothing: nothing was received that could have been pulled. All ranks count the same calls.
   void showed_nothing() { go_on(); }
 
  private:

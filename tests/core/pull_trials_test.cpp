@@ -36,7 +36,7 @@ TEST_CASE("nearly all calls go the way that is quicker") {
   CHECK(pulled(pulls, 200, 100) > kSome - kSome / 20);
 }
 
-TEST_CASE("a trial takes calls in a row of the one way and then of the other one, of which the first ones do not count") {
+TEST_CASE("a trial takes calls in a row of the one way and then of the other one; the first ones do not count") {
   PullTrials trials(kSmall);
   std::string went;
   for (int i = 0; i < 40; ++i) {
@@ -201,7 +201,9 @@ TEST_CASE("calls for which both ways are the same decide nothing") {
   CHECK(trials.pulls());
   // Where one way is not known, the other one is not preferred to it.
   PullTrials half(kLarge);
-  for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) half.pulls() ? half.took(nanoseconds(50), 1) : half.showed_nothing();
+  for (int i = 0; i < kBeforeTrial + kOfTrial; ++i) {
+    half.pulls() ? half.took(nanoseconds(50), 1) : half.showed_nothing();
+  }
   CHECK_FALSE(half.pulls());
   // As a program does that makes five calls on shared memory after five on private memory.
   int private_pulls = 0;
