@@ -10,8 +10,8 @@ namespace tutti {
 namespace {
 
 // When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
-// ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches. So
-// do calls that are larger than all caches; of smaller ones a rank's share of the last level says nothing.
+// ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
+// Calls as large as the whole last level of caches need fewer; its share of one rank would be too little, as measured.
 Spread spread_for(const TopologyHost& host) {
   uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
