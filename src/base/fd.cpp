@@ -3,10 +3,21 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cstdint>
 
+#include "base/arithmetic.h"
 #include "base/memory.h"
 
 namespace tutti {
+namespace {
+
+// The kernel puts mappings right below one another. Where large ones are as far apart as a multiple of 256 MiB, some
+// processors find only one of two equally far elements in their first cache (measured: a call of 1 MiB takes 1.4 times
+// as long); so each leaves some addresses free behind it.
+constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kApart = 17 * 4096;
+
+}  // namespace
 
 void Mapping::unmap() {
   if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
@@ -23,12 +34,20 @@ Result<Mapping> Mapping::create_private(size_t size_bytes) {
 
 Result<Mapping> Mapping::map(size_t size_bytes, int flags, int fd, size_t offset) {
   if (size_bytes == 0) return Mapping();
-  void* address = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+  bool is_large = size_bytes >= kLarge && size_bytes <= SIZE_MAX - kApart;
+  size_t whole_bytes = is_large ? size_bytes + kApart : size_bytes;
+  void* address = ::mmap(nullptr, whole_bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
     std::string_view kind = fd < 0 ? "" : "shared ";
     return memory_error(errno, fmt::format("cannot map {} bytes of {}memory", size_bytes, kind));
   }
-  return Mapping({static_cast<std::byte*>(address), size_bytes});
+  auto* memory = static_cast<std::byte*>(address);
+  if (is_large) {
+    auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    size_t pages_bytes = ceil_div(size_bytes, page) * page;
+    if (whole_bytes > pages_bytes) ::munmap(memory + pages_bytes, whole_bytes - pages_bytes);
+  }
+  return Mapping({memory, size_bytes});
 }
 
 Result<Fd> create_memfd(const char* name, size_t size_bytes) {

@@ -347,7 +347,9 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
 uint64_t ChannelRun::there_with(const Message& message, const Op& op, uint64_t slice) const {
   bool is_input_too = call_->in_place && (reduces(call_->shape->collective) ||
                                           without_counts(call_->shape->collective) == TUTTI_ALL_TO_ALL);
-  if (!message.with_rest || !op.is_result || is_input_too) return message.size_bytes;
+  // A sender that hears of it meanwhile stores the rest there itself.
+  bool is_announced = call_->announces_output && call_->output_window;
+  if (!message.with_rest || !op.is_result || is_input_too || is_announced) return message.size_bytes;
   const Partition& partition = call_->partition;
   uint64_t before = partition.output(channel_, op.into, slice).offset_bytes -
                     partition.output(channel_, op.into, 0).offset_bytes;

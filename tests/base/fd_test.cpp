@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <vector>
 
 using namespace tutti;
 
@@ -73,6 +74,21 @@ TEST_CASE("a memfd is zeroed, sized, close-on-exec, and shared by its mappings")
   CHECK(std::all_of(first->bytes().begin(), first->bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
   first->bytes()[9'999] = std::byte{42};
   CHECK(second->bytes()[9'999] == std::byte{42});
+}
+
+TEST_CASE("large mappings leave addresses free behind them, so that elements of two are no power of two apart") {
+  constexpr size_t kBytes = size_t{256} << 20;
+  auto fd = create_memfd("tutti-test", kBytes);
+  REQUIRE(fd.ok());
+  std::vector<Mapping> mappings;
+  for (int i = 0; i < 4; ++i) {
+    mappings.push_back(Mapping::create(fd->get(), kBytes).value());
+    REQUIRE(mappings.back().bytes().size() == kBytes);
+    mappings.back().bytes()[kBytes - 1] = std::byte{1};
+  }
+  for (size_t i = 0; i < mappings.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) CHECK((mappings[i].bytes().data() - mappings[j].bytes().data()) % kBytes != 0);
+  }
 }
 
 TEST_CASE("a mapping outlives the descriptor, moves, and may be empty") {
