@@ -6,7 +6,6 @@
 namespace tutti {
 namespace {
 
-constexpr uint64_t kLeastPulled = 32 * 1024;  // of one message, where pulls are tried
 // Finding windows takes as long as copying more than this, but a call that is made again finds them once.
 constexpr uint64_t kLeastMadeAgain = 4 * 1024;
 
@@ -184,13 +183,8 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
   pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
   may_be_pulled_ = is_tried && reaches_private_memory();
   call_.wish = may_be_pulled_ && !pulls_->in_trial() ? prepared_->wish : kNoWish;
-  uint64_t& pull_min_bytes = call_.options.pull_min_bytes;
-  if (is_tried) {
-    pull_min_bytes = call_.wish != kNoWish || pulls_->pulls() ? kLeastPulled : UINT64_MAX;
-    call_.options.pull_to_reduce_min_bytes = kLeastPulled;
-  } else if (call_.size_bytes >= data_path_.streaming_min_bytes) {
-    pull_min_bytes = UINT64_MAX;
-  }
+  bool may_pull = is_tried && (call_.wish != kNoWish || pulls_->pulls());
+  if (!may_pull) call_.options.pull_min_bytes = UINT64_MAX;
 }
 
 // Whether a peer of the active call can read this rank's private memory, or this rank its.

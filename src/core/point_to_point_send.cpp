@@ -126,7 +126,7 @@ bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
 
 // Of messages from kLeastTried on the receiver decides whether he pulls.
 uint64_t PointToPoint::least_lent() const {
-  return options_.may_try_pulls ? std::min(kLeastTried, options_.pull_min_bytes) : options_.pull_min_bytes;
+  return options_.may_try_pulls ? kLeastTried : UINT64_MAX;
 }
 
 // Where a device reads shared memory itself, it is told which.

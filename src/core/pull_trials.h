@@ -17,10 +17,9 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "executor/stream_layout.h"
+#include "plan/pulls.h"
 
 namespace tutti {
-
-constexpr uint64_t kLeastTried = 64 * 1024;  // of a call: less is not worth a look at the clock
 
 class PullTrials {
  public:

@@ -27,9 +27,7 @@ Spread spread_for(const TopologyHost& host) {
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
-  return {.pull_min_bytes = pull_min_bytes(costs),
-          .pull_to_reduce_min_bytes = kLeastPulledToReduce,
-          .may_try_pulls = costs.pull_bytes_per_s.origin != Origin::kDefault,
+  return {.may_try_pulls = may_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class

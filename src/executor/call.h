@@ -12,6 +12,7 @@
 #include "executor/slice_flow.h"
 #include "plan/partition.h"
 #include "plan/plan.h"
+#include "plan/pulls.h"
 
 namespace tutti {
 
@@ -21,9 +22,8 @@ using Peers = std::vector<std::unique_ptr<Peer>>;
 // Sizes at which the data path changes its ways; core/thresholds.h derives them from what things cost on the host. Each
 // rank has its own: a message says how its payload comes.
 struct DataPathOptions {
-  uint64_t pull_min_bytes = 32 * 1024;             // lend private memory to a peer that can pull from this size on
-  uint64_t pull_to_reduce_min_bytes = 128 * 1024;  // the same for what one of the two combines, if that is more
-  bool may_try_pulls = false;                      // of calls of 64 KiB and more, which find out what is quicker
+  uint64_t pull_min_bytes = kLeastPulled;          // lend private memory to a peer that can pull from this size on
+  bool may_try_pulls = false;                      // of calls from kLeastTried on, which find out what is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers

@@ -144,12 +144,12 @@ class ChannelRun {
   uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
-  Delivery choose_delivery(const Op& op, const Send& send, uint64_t slice);
+  Delivery choose_delivery(const Send& send, uint64_t slice);
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
   bool may_lend(const Peer& to, const Send& send) const;
-  bool is_pulled(const Op& op, const Peer& to, const Send& send) const;
+  bool is_pulled(const Peer& to) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   Status combine(const Op& op);
   // Wherever the two ends lie.

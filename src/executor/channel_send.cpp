@@ -242,7 +242,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   frame.deliveries.clear();
   frame.has_slots = frame.has_direct = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    Delivery delivery = choose_delivery(op, program_->sends[op.sends.first + i], slice);
+    Delivery delivery = choose_delivery(program_->sends[op.sends.first + i], slice);
     frame.has_direct = frame.has_direct || (delivery.kind == MessageKind::kDirect && !delivery.into);
     frame.has_slots = frame.has_slots || lies_in_arena(delivery.kind);
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
@@ -254,7 +254,7 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   frame.destinations.push_back(small_value_);
 }
 
-ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send, uint64_t slice) {
+ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
   if (frame_->value_bytes == 0) return {MessageKind::kSignal, nullptr, nullptr};
   if (frame_->value_bytes <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
   Peer& to = peer(send.peer);
@@ -271,7 +271,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Op& op, const Send& send,
   if (may_lend(to, send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
     if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
-    if (to.link().traits().pullable && is_pulled(op, to, send)) {
+    if (to.link().traits().pullable && is_pulled(to)) {
       return {MessageKind::kPull, nullptr, home_of(send, slice)};
     }
   }
@@ -302,10 +302,8 @@ std::byte* ChannelRun::place_of(Peer& to, const Window& place) const {
 }
 
 // Whether the receiver should read the payload where it lies.
-bool ChannelRun::is_pulled(const Op& op, const Peer& to, const Send& send) const {
-  bool only_moves = moves(op) && send.into != kNoChunk;
-  uint64_t least = only_moves ? 0 : call_->options.pull_to_reduce_min_bytes;
-  if (frame_->value_bytes < std::max(least, call_->options.pull_min_bytes)) return false;
+bool ChannelRun::is_pulled(const Peer& to) const {
+  if (frame_->value_bytes < call_->options.pull_min_bytes) return false;
   return call_->wish == kNoWish || to.is_wished(call_->wish);
 }
 

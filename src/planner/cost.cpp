@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/pulls.h"
 #include "planner/shape.h"
 #include "topology/caches.h"
 #include "topology/units.h"
@@ -93,6 +94,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
     : topology_(inputs.topology),
       shape_(shape),
       has_root_(has_root(inputs.request.collective)),
+      pulled_(inputs.pulled),
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()),
       sending_ns_(topology_.ranks.size()) {
@@ -145,7 +147,6 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
   made.copy_bytes_per_s = std::min(copy_rate(to_slot), between_cores);
   made.memory_copy_bytes_per_s = copy;
-  made.pull_min_bytes = bytes < streaming_min_bytes(host) ? pull_min_bytes(costs) : UINT64_MAX;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
   made.call_ns = costs.tcp_call_ns.value;
@@ -215,8 +216,7 @@ void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload 
                uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns) {
   uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
   uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
-  uint64_t least = std::max(sender.pull_min_bytes, payload == Payload::kDelivered ? 0 : kLeastPulledToReduce);
-  if (may_pull && payload != Payload::kPartial && bytes / messages >= least) {
+  if (may_pull && payload != Payload::kPartial && bytes / messages >= kLeastPulled) {
     uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
     // A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
     uint64_t saved_ns = payload == Payload::kCopied ? arrival_ns(receiver, bytes) - reading_ns(receiver, bytes) : 0;
@@ -246,7 +246,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
-    bool may_pull = link.pull && !is_on_gpu(from) && !is_on_gpu(to);
+    bool may_pull = pulled_ && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
     map(sender, receiver, may_pull, payload, messages, total_bytes, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
     sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));

@@ -58,7 +58,6 @@ class Work {
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t reduce_bytes_per_s = 1;
-    uint64_t pull_min_bytes = 0;        // calls so large that results are stored past the caches do not pull
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
@@ -90,6 +89,7 @@ class Work {
   const Topology& topology_;
   const PlanShape& shape_;
   const bool has_root_;
+  const bool pulled_;
   const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;

@@ -95,6 +95,7 @@ struct CostInputs {
   const Topology& topology;
   const Request& request;
   const Tuning& tuning;
+  bool pulled = false;            // receivers pull private memory, where they can and the messages are large enough
 };
 struct Prediction {
   uint64_t ns = 0;

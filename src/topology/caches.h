@@ -18,13 +18,8 @@ inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
 
-// Private memory is pulled from so many bytes on; UINT64_MAX: never.
-uint64_t pull_min_bytes(const Costs& costs);
-
-// A reduction stores into a slot on its way and reads from one where it is, which beats the kernel's copy as long as
-// the caches hold it: where no trial says otherwise, what is, or has just been, combined is pulled only from so many
-// bytes on, if pull_min_bytes() is less.
-inline constexpr uint64_t kLeastPulledToReduce = 128 * 1024;
+// Whether calls find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
+inline bool may_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
 uint64_t last_level_bytes_per_rank(const TopologyHost& host);

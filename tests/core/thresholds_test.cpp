@@ -18,16 +18,12 @@ Topology one_host(int nranks, int cpus, const Costs& costs = {}, int sharing = 0
   return single_host(host, nranks);
 }
 
-Costs measured(uint64_t wake_ns, uint64_t slot_bytes_per_s, uint64_t pull_ns, uint64_t pull_bytes_per_s) {
+Costs measured(uint64_t wake_ns) {
   Costs costs;
   costs.wake_ns = {wake_ns, Origin::kProbe};
-  costs.slot_bytes_per_s = {slot_bytes_per_s, Origin::kProbe};
-  costs.pull_ns = {pull_ns, Origin::kProbe};
-  costs.pull_bytes_per_s = {pull_bytes_per_s, Origin::kProbe};
+  costs.pull_bytes_per_s.origin = Origin::kProbe;
   return costs;
 }
-
-uint64_t pull_min(const Costs& costs) { return data_path_for(one_host(2, 2, costs), 0).pull_min_bytes; }
 
 uint64_t streaming_min(int nranks, int cpus, uint64_t bytes, int sharing = 0) {
   Costs costs;
@@ -36,7 +32,7 @@ uint64_t streaming_min(int nranks, int cpus, uint64_t bytes, int sharing = 0) {
 }
 
 WaitPolicy waits(int nranks, int cpus, uint64_t wake_ns = 20'000, const Config& config = {}) {
-  return wait_policy_for(one_host(nranks, cpus, measured(wake_ns, 1, 1, 1)), 0, config);
+  return wait_policy_for(one_host(nranks, cpus, measured(wake_ns)), 0, config);
 }
 
 constexpr uint64_t kMost = 1'000'000'000'000'000;  // of a figure in a file
@@ -44,51 +40,15 @@ constexpr uint64_t kNever = UINT64_MAX;
 
 }  // namespace
 
-TEST_CASE("unmeasured hosts never pull, and stream from a size that suits an ordinary server") {
+TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits an ordinary server") {
   DataPathOptions options = data_path_for(one_host(4, 8), 0);
-  CHECK(options.pull_min_bytes == kNever);
-  CHECK(options.pull_to_reduce_min_bytes == 128 << 10);
   CHECK_FALSE(options.may_try_pulls);
-  CHECK(data_path_for(one_host(4, 8, measured(1, 1, 1, 1)), 0).may_try_pulls);
+  CHECK(data_path_for(one_host(4, 8, measured(1)), 0).may_try_pulls);
   CHECK(options.streaming_min_bytes == 4 << 20);
 }
 
 TEST_CASE("where stores past the caches never pay off nothing is stored so, however many ranks share a cache") {
   CHECK(streaming_min(8, 8, kNeverStreams, 8) == kNever);
-}
-
-TEST_CASE("pulling begins where it is quicker than two copies through a slot") {
-  // 1000 ns and 10 GB/s, which count as 5, against 4 GB/s: even at 20,000 bytes.
-  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 10'000'000'000)) == 32768);
-  CHECK(pull_min(measured(1, 4'000'000'000, 2000, 10'000'000'000)) == 65536);
-  CHECK(pull_min(measured(1, 4'000'000'000, 1000, 16'000'000'000)) == 8192);
-  CHECK(pull_min(measured(1, 4'900'000'000, 1000, 10'000'000'000)) > (128 << 10));
-}
-
-TEST_CASE("where two copies through a slot are quicker at every size, nothing is pulled") {
-  CHECK(pull_min(measured(1, 11'000'000'000, 1000, 4'000'000'000)) == kNever);
-  CHECK(pull_min(measured(1, 5'000'000'000, 1, 10'000'000'000)) == kNever);
-}
-
-TEST_CASE("the size to pull from only grows with the price of pulling") {
-  uint64_t before = 0;
-  for (uint64_t ns = 1; ns <= kMost; ns *= 7) {
-    uint64_t least = pull_min(measured(1, 4'000'000'000, ns, 10'000'000'000));
-    CHECK(least >= before);
-    before = least;
-  }
-  before = 0;
-  for (uint64_t rate = kMost; rate >= 1; rate /= 7) {
-    uint64_t least = pull_min(measured(1, 4'000'000'000, 1000, rate));
-    CHECK(least >= before);
-    before = least;
-  }
-}
-
-TEST_CASE("a measured figure is not compared with an assumed one") {
-  Costs costs = measured(1, 4'000'000'000, 1000, 3'000'000'000);
-  costs.slot_bytes_per_s = Costs().slot_bytes_per_s;  // could not be measured
-  CHECK(pull_min(costs) == pull_min(Costs()));
 }
 
 TEST_CASE("ranks that share a cache stream from smaller sizes on") {
@@ -132,17 +92,12 @@ TEST_CASE("absurd figures in a file give sane waits and sizes") {
     CHECK(policy.spin_ns <= 1'000'000);
     CHECK(policy.yield_ns <= 10'000'000);
   }
-  for (uint64_t slot : {uint64_t{1}, kMost}) {
-    for (uint64_t ns : {uint64_t{1}, kMost}) {
-      for (uint64_t pull : {uint64_t{1}, kMost}) CHECK(pull_min(measured(1, slot, ns, pull)) >= 4096);
-    }
-  }
   for (uint64_t bytes : {uint64_t{1}, kMost}) CHECK(streaming_min(2, 2, bytes) >= 1 << 20);
 }
 
 TEST_CASE("each rank goes by its own host") {
-  Topology topology = one_host(2, 2, measured(20'000, 4'000'000'000, 1000, 10'000'000'000));
-  Topology other = one_host(2, 1, measured(40'000, 8'000'000'000, 1000, 10'000'000'000));
+  Topology topology = one_host(2, 2, measured(20'000));
+  Topology other = one_host(2, 1);
   topology.hosts.push_back(other.hosts.front());
   topology.hosts.back().ranks = {2, 3};
   for (TopologyRank rank : other.ranks) {
@@ -151,8 +106,8 @@ TEST_CASE("each rank goes by its own host") {
   }
   CHECK(wait_policy_for(topology, 0, {}).spin_ns == 20'000);
   CHECK(wait_policy_for(topology, 2, {}).spin_ns == 0);
-  CHECK(data_path_for(topology, 1).pull_min_bytes == 32768);
-  CHECK(data_path_for(topology, 3).pull_min_bytes == kNever);
+  CHECK(data_path_for(topology, 1).may_try_pulls);
+  CHECK_FALSE(data_path_for(topology, 3).may_try_pulls);
 }
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {

@@ -185,7 +185,7 @@ class BoundCall {
     call.output_window = buffers.out_window();
     call.announces_output = holds(shape.deliver_directly, call.in_place) && received_.counts.empty();
     call.options = {
-        .pull_min_bytes = 256, .pull_to_reduce_min_bytes = 512, .streaming_min_bytes = 4096,
+        .pull_min_bytes = 256, .streaming_min_bytes = 4096,
         .spread = {.least_bytes = 64, .bytes = 1 << 16}};
     call.wish = number % 3 - 1;
   }

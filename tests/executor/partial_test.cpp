@@ -165,7 +165,7 @@ Status run_sum(Rank& self, const Sum& which, const Plan& plan, int number) {
   call.output_window = which.in_place ? input.window(offset) : output.window(0);
   call.announces_output = holds(plan.shape().deliver_directly, which.in_place) && call.output_window;
   call.options = {
-      .pull_min_bytes = 256, .pull_to_reduce_min_bytes = 512, .streaming_min_bytes = 4096,
+      .pull_min_bytes = 256, .streaming_min_bytes = 4096,
       .spread = {.least_bytes = 64, .bytes = 1 << 16}};
   TUTTI_TRY(self.run(programs_of(plan, rank), call));
 

@@ -74,18 +74,19 @@ uint64_t predicted_of(const Topology& topology, Collective collective, uint64_t 
   return predicted(must_choose(topology, request), "direct");
 }
 
-TEST_CASE("contributions to a reduction are pulled where slots are slow, if they are large") {
+TEST_CASE("large contributions to a reduction are pulled where that was measured, and is quicker than slots") {
+  constexpr uint64_t kNever = 20'000'000'001;
   auto predicted_with = [](uint64_t pull_bytes_per_s, uint64_t size_bytes) {
     Topology topology = test::make_topology(1, 2);
     Costs& costs = topology.hosts[0].inventory.costs;
     costs.slot_bytes_per_s.value = 2'600'000'000;
-    costs.pull_bytes_per_s.value = pull_bytes_per_s;
+    costs.pull_bytes_per_s = {pull_bytes_per_s, pull_bytes_per_s == kNever ? Origin::kDefault : Origin::kProbe};
     return must_choose(topology, bytes(size_bytes)).predicted_ns;
   };
-  constexpr uint64_t kNever = 5'000'000'000;  // less than twice of what slots give
   CHECK(predicted_with(20'000'000'000, 4 << 20) < predicted_with(kNever, 4 << 20) * 3 / 4);
   CHECK(predicted_with(6'000'000'000, 4 << 20) > predicted_with(20'000'000'000, 4 << 20));
-  CHECK(predicted_with(20'000'000'000, 64 << 10) == predicted_with(kNever, 64 << 10));
+  CHECK(predicted_with(1'000'000'000, 4 << 20) == predicted_with(kNever, 4 << 20));
+  CHECK(predicted_with(20'000'000'000, 32 << 10) == predicted_with(kNever, 32 << 10));
 }
 
 TEST_CASE("a root copies its own block out of place, which it has read already where others get it too") {
