@@ -31,8 +31,10 @@ void store_line(std::byte* at, const Line& line);
 // What one end of a link says of itself where both ends see it. Nobody constructs it: it begins as zeros.
 struct alignas(64) AccessWords {
   uint32_t left = 0;  // 1: this end has aborted
-  uint32_t busy = 0;  // how many threads of this end are in memory of the other end's caller
   int32_t cpu = 0;    // where this end waited last, plus one; 0: it has not
+  // How many threads of this end are in memory of the other end's caller. Apart from what that end looks at in every
+  // access of its own, or each would take the line from the other's core.
+  alignas(64) uint32_t busy = 0;
 };
 
 // The access half of a Link whose peer's memory is mapped; any number of threads. Each end first stores its own word,
