@@ -25,15 +25,15 @@ class PullTrials {
  public:
   // Of calls of about so many bytes. The first ones go this way.
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
-      : to_trial_(size_bytes < kVeryLarge ? 2 : 16),
+      : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
-        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), kSettling, kMostPassed)),
+        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
         prefers_pulls_(prefers_pulls) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
   PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
     if (!smaller.was_tried_) return;
     to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
-    to_settle_ = kSettling;
+    to_settle_ = row_.settling;
   }
 
   using Duration = std::chrono::nanoseconds;
@@ -60,16 +60,23 @@ class PullTrials {
  private:
   // In a trial, of each way. The first ones do not count: what the way before has left in the caches makes them up to
   // ten times as quick or as slow as the many in a row that are to be foretold. The first trial of all goes through all
-  // of the slots' memory, which nobody may have touched. What counts of the two ways is six calls apart, so that calls
-  // which differ in turn, two or three of them, are compared with their like.
-  static constexpr uint64_t kCounted = 4;
-  static constexpr uint64_t kSettling = 2;
+  // of the slots' memory, which nobody may have touched. What counts of the two ways is six or three calls apart, so
+  // that calls which differ in turn, two or three of them, are compared with their like.
+  struct Row {
+    uint64_t settling;
+    uint64_t counted;
+  };
+  static constexpr Row kRow{.settling = 2, .counted = 4};
+  // Each of these goes through the caches many times by itself; and a program may make few of them, of which one that
+  // goes the wrong way takes up to five times as long.
+  static constexpr Row kRowOfVeryLarge{.settling = 1, .counted = 2};
   static constexpr size_t kLeastKnown = 2;  // of those that count, since not all show something
   static constexpr uint64_t kRingBytes = 2 * StreamLayout::kRoomOfAllPeers;  // half of a call may be for each peer
   static constexpr uint64_t kMostPassed = 64;
   // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
-  // call that goes the wrong way takes up to five times as long. The first trial comes soon; but a program may make so
-  // few of large calls that a trial would take more than it can gain.
+  // call that goes the wrong way takes up to five times as long. The first trial comes soon; where smaller calls were
+  // tried, a program may make so few of large ones that a trial would take more than it can gain.
+  static constexpr uint64_t kFirst = 2;
   static constexpr uint64_t kSoon = 128;
   static constexpr uint64_t kLeastPeriod = 512;
   static constexpr uint64_t kMostPeriod = 16 * 1024;
@@ -99,10 +106,10 @@ class PullTrials {
     size_t added_ = 0;
   };
 
-  bool is_through_slots() const { return tried_ < to_settle_ + kCounted; }
+  bool is_through_slots() const { return tried_ < to_settle_ + row_.counted; }
   bool is_settling() const {
     if (!in_trial()) return false;
-    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + kCounted) < kSettling;
+    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + row_.counted) < row_.settling;
   }
   void go_on() {
     if (!in_trial()) {
@@ -110,11 +117,11 @@ class PullTrials {
       if (--to_trial_ == 0) times_[prefers_pulls_ ? 0 : 1].forget();
       return;
     }
-    if (++tried_ < to_settle_ + kSettling + 2 * kCounted) return;
+    if (++tried_ < to_settle_ + row_.settling + 2 * row_.counted) return;
     if (is_other_quicker()) prefers_pulls_ = !prefers_pulls_;
     was_tried_ = true;
     tried_ = 0;
-    to_settle_ = kSettling;
+    to_settle_ = row_.settling;
     to_trial_ = period_;
     period_ = std::min(2 * period_, most_period_);
   }
@@ -124,7 +131,8 @@ class PullTrials {
     return taken.are_known() && other.are_known() && other.usual() < kWorthIt * taken.usual();
   }
 
-  uint64_t to_trial_;           // calls until the next one; 0: it is going on,
+  Row row_;                     // of each way in a trial
+  uint64_t to_trial_ = kFirst;  // calls until the next one; 0: it is going on,
   uint64_t tried_ = 0;          // with so many calls so far
   uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
