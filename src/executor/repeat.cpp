@@ -43,7 +43,13 @@ void Repeat::reduce(const ReduceArgs& args) {
   reductions_.push_back(args);
 }
 
-void Repeat::lend(Peer& peer, const RecvStream* from) { lenders_.push_back({&peer, from}); }
+// What is stored into a peer's memory is there in every call, whatever else of the peer is read.
+void Repeat::lend(Peer& peer, const RecvStream* from) {
+  auto first = lenders_.begin() + static_cast<ptrdiff_t>(entered_);
+  auto same = std::find_if(first, lenders_.end(), [&](const Lender& lender) { return lender.peer == &peer; });
+  if (same == lenders_.end()) lenders_.push_back({&peer, from});
+  else if (from == nullptr) same->from = nullptr;
+}
 
 void Repeat::enter() {
   auto lenders = static_cast<uint32_t>(lenders_.size() - entered_);
