@@ -91,12 +91,12 @@ class PullTrials {
     void add(double ns_per_byte) { newest_[added_++ % newest_.size()] = ns_per_byte; }
     void forget() { added_ = 0; }
     bool are_known() const { return added_ >= kLeastKnown; }
-    // What a quarter of them stay below: neither those that waited for another program nor a single one that was quick
-    // by chance.
+    // What a quarter of them stay below, of two all: neither those that waited for another program nor a single one
+    // that was quick by chance.
     double usual() const {
       auto sorted = newest_;
       auto count = static_cast<ptrdiff_t>(std::min<size_t>(added_, sorted.size()));
-      auto quarter = sorted.begin() + count / 4;
+      auto quarter = sorted.begin() + std::max<ptrdiff_t>(1, count / 4);
       std::nth_element(sorted.begin(), quarter, sorted.begin() + count);
       return *quarter;
     }

@@ -49,6 +49,7 @@ void Repeat::lend(Peer& peer, const RecvStream* from) {
   auto same = std::find_if(first, lenders_.end(), [&](const Lender& lender) { return lender.peer == &peer; });
   if (same == lenders_.end()) lenders_.push_back({&peer, from});
   else if (from == nullptr) same->from = nullptr;
+  else TUTTI_CHECK(same->from == nullptr || same->from == from);
 }
 
 void Repeat::enter() {

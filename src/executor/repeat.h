@@ -39,7 +39,8 @@ class Repeat {
   // What comes until leave() reads or writes memory of these peers' callers: of all that is noted by lend() before.
   void enter();
   void leave();
-  // Of `peer`; where `from` is not null, only if the message that it holds lies there.
+  // Of `peer`; where `from` is not null, only if the message that it holds lies there. Of a peer there is one such
+  // stream.
   void lend(Peer& peer, const RecvStream* from);
   void clear();
   void reserve(size_t actions, size_t reductions);

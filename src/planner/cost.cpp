@@ -88,13 +88,28 @@ Residence residence_of(const TopologyHost& host, uint64_t bytes) {
   return found;
 }
 
+bool may_pull(const Topology& topology) {
+  return std::any_of(topology.ranks.begin(), topology.ranks.end(), [&](const TopologyRank& rank) {
+    const TopologyHost& host = topology.hosts[rank.host];
+    return rank.gpu < 0 && host.ranks.size() > 1 && may_try_pulls(host.inventory.costs);
+  });
+}
+
 }  // namespace
+
+Prediction predict_quicker(Prediction (*predict)(const CostInputs& inputs, const PlanShape& shape),
+                           const CostInputs& inputs, const PlanShape& shape) {
+  Prediction through_slots = predict(inputs, shape);
+  if (inputs.request.size_bytes() < kLeastTried || !may_pull(inputs.topology)) return through_slots;
+  CostInputs pulled{inputs.topology, inputs.request, inputs.tuning, true};
+  Prediction by_pulls = predict(pulled, shape);
+  return by_pulls.ns < through_slots.ns ? by_pulls : through_slots;
+}
 
 Work::Work(const CostInputs& inputs, const PlanShape& shape)
     : topology_(inputs.topology),
       shape_(shape),
       has_root_(has_root(inputs.request.collective)),
-      pulled_(inputs.pulled),
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()),
       sending_ns_(topology_.ranks.size()) {
@@ -102,7 +117,10 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   // Each channel goes over a device of its own, as far as there are any.
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
-  for (const TopologyHost& host : topology_.hosts) hosts_.push_back(make_host(host, bytes, workers, lanes));
+  for (const TopologyHost& host : topology_.hosts) {
+    hosts_.push_back(make_host(host, bytes, workers, lanes));
+    hosts_.back().pulls = inputs.pulled && may_try_pulls(host.inventory.costs);
+  }
   if (topology_.has_gpu_ranks()) {
     wires_.emplace(topology_);
     gpu_ns_.resize(topology_.ranks.size());
@@ -246,7 +264,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
-    bool may_pull = pulled_ && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
+    bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
     map(sender, receiver, may_pull, payload, messages, total_bytes, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
     sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));

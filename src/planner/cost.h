@@ -19,6 +19,11 @@
 
 namespace tutti {
 
+// What an algorithm predicts through slots, or by pulls if that is quicker and calls of this size find it out.
+// `inputs.request` stands for its size class.
+Prediction predict_quicker(Prediction (*predict)(const CostInputs& inputs, const PlanShape& shape),
+                           const CostInputs& inputs, const PlanShape& shape);
+
 // What a message costs beside its way: on mapped memory the sender stores the payload and the receiver reads it in
 // place.
 enum class Payload : uint8_t {
@@ -58,6 +63,7 @@ class Work {
     uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t reduce_bytes_per_s = 1;
+    bool pulls = false;                 // its ranks do, from others of it
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
@@ -89,7 +95,6 @@ class Work {
   const Topology& topology_;
   const PlanShape& shape_;
   const bool has_root_;
-  const bool pulled_;
   const uint64_t growth_;    // of partial results; two ranks have none
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;

@@ -4,10 +4,9 @@
 #include <bit>
 
 #include "base/config.h"
-#include "plan/pulls.h"
 #include "planner/algorithms/algorithms.h"
+#include "planner/cost.h"
 #include "planner/shape.h"
-#include "topology/caches.h"
 #include "topology/units.h"
 
 namespace tutti {
@@ -146,22 +145,6 @@ PlanShape shape_of(const Algorithm& algorithm, const Topology& topology, const R
   return shape;
 }
 
-bool may_pull(const Topology& topology) {
-  return std::any_of(topology.ranks.begin(), topology.ranks.end(), [&](const TopologyRank& rank) {
-    const TopologyHost& host = topology.hosts[rank.host];
-    return rank.gpu < 0 && host.ranks.size() > 1 && may_try_pulls(host.inventory.costs);
-  });
-}
-
-// Calls that find out whether pulls are quicker go the way that is.
-Prediction predict(const Algorithm& algorithm, const CostInputs& inputs, const PlanShape& shape) {
-  Prediction through_slots = algorithm.predict(inputs, shape);
-  if (inputs.request.size_bytes() < kLeastTried || !may_pull(inputs.topology)) return through_slots;
-  CostInputs pulled{inputs.topology, inputs.request, inputs.tuning, true};
-  Prediction by_pulls = algorithm.predict(pulled, shape);
-  return by_pulls.ns < through_slots.ns ? by_pulls : through_slots;
-}
-
 // Fastest first, then those not admitted.
 std::vector<Weighed> weigh_all(const Topology& topology, const Request& request, const Tuning& tuning) {
   std::vector<Weighed> all;
@@ -171,7 +154,7 @@ std::vector<Weighed> weigh_all(const Topology& topology, const Request& request,
     Candidate& candidate = weighed.candidate;
     if (candidate.reason.empty()) {
       weighed.shape = shape_of(*algorithm, topology, request, tuning);
-      Prediction prediction = predict(*algorithm, {topology, request, tuning}, weighed.shape);
+      Prediction prediction = predict_quicker(algorithm->predict, {topology, request, tuning}, weighed.shape);
       candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
     }
     all.push_back(std::move(weighed));

@@ -76,7 +76,7 @@ TEST_CASE("a memfd is zeroed, sized, close-on-exec, and shared by its mappings")
   CHECK(second->bytes()[9'999] == std::byte{42});
 }
 
-TEST_CASE("large mappings leave addresses free behind them, so that elements of two are no power of two apart") {
+TEST_CASE("large mappings leave addresses free behind them, so that equally large ones are no multiple of it apart") {
   constexpr size_t kBytes = size_t{256} << 20;
   auto fd = create_memfd("tutti-test", kBytes);
   REQUIRE(fd.ok());

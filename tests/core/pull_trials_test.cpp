@@ -107,8 +107,8 @@ TEST_CASE("neither way gains by how many of its calls are known, where single ca
     }
     return count / (20.0 * kPeriod * kPrograms);
   };
-  CHECK(share_pulled(70'000) > 0.8);
-  CHECK(share_pulled(143'000) < 0.2);
+  CHECK(share_pulled(70'000) > 0.85);
+  CHECK(share_pulled(143'000) < 0.15);
 }
 
 TEST_CASE("the way changes where that gains more than a few percents") {

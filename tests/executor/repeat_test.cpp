@@ -201,6 +201,33 @@ TEST_CASE("an access to memory of a peer that leaves meanwhile is ended once") {
   CHECK_FALSE(ranks[1].link(0).is_accessed());
 }
 
+TEST_CASE("memory of a peer that is read and stored to is entered once, and whatever is read") {
+  constexpr uint64_t kSignature = 7;
+  Ranks ranks({.nranks = 2, .channels = 1, .slots = 2, .slot_bytes = 64}, fabric("shm").make);
+  Peer& lender = *ranks[0].peers()[1];
+  const RecvStream* reads = &lender.recv_stream(0);  // holds nothing, and so nothing of the lender's
+  for (bool stores : {false, true}) {
+    for (bool reads_first : {false, true}) {
+      INFO("stores " << stores << ", reads first " << reads_first);
+      Repeat repeat;
+      repeat.begin_call({});
+      if (reads_first) repeat.lend(lender, reads);
+      if (stores) repeat.lend(lender, nullptr);
+      if (!reads_first) repeat.lend(lender, reads);
+      repeat.enter();
+      repeat.receive(lender, lender.recv_stream(0), {.kind = MessageKind::kInline}, nullptr, nullptr);
+      repeat.leave();
+      CHECK(repeat.walk(kSignature) == Repeat::Walk::kWaits);
+      CHECK(ranks[1].link(0).is_accessed() == stores);
+      const std::byte value{};
+      CHECK(ranks[1].peers()[0]->send_stream(0).send_inline(kSignature, {&value, 0}).ok());
+      CHECK(repeat.walk(kSignature) == Repeat::Walk::kDone);
+      CHECK_FALSE(ranks[1].link(0).is_accessed());
+      lender.recv_stream(0).release();
+    }
+  }
+}
+
 TEST_CASE("a rank that makes a call again finds that its peer makes another one") {
   constexpr int kSame = 4;
   const std::string over = GENERATE("loopback", "shm");

@@ -314,6 +314,34 @@ TEST_CASE("what was pulled ahead is used for the message that says so, in its ca
   CHECK(std::vector(after.begin() + 1, after.end()) == std::vector{3, 3, 3});
 }
 
+TEST_CASE("no rest is pulled into an output of which the sender may hear, and store it there itself") {
+  constexpr uint64_t kSlice = 1024, kElements = kSlice / sizeof(int32_t), kSlices = 2;
+  StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = kSlice};
+  Case which = two_ranks(TUTTI_BROADCAST, "direct", kSlice, kSlices * kElements);
+  which.root = 0;
+  Plan plan = plan_for(which);
+  for (bool is_announced : {false, true}) {
+    INFO(is_announced);
+    Ranks ranks(layout, fabric("shm").make);
+    if (!can_pull(ranks)) return;
+    Buffers buffers(ranks[1], which.count);
+    buffers.fill(which, 1, 0);
+    std::vector<int32_t> lent(which.count, 1);
+    BoundCall bound(buffers, plan.shape(), which, 1, 0);
+    bound.call.announces_output = is_announced;
+    bound.call.output_window = is_announced ? Window{2, 0} : Window();
+    Message message{.kind = MessageKind::kPull, .size_bytes = kSlice,
+                    .address = reinterpret_cast<uint64_t>(lent.data()), .with_rest = true,
+                    .chunk_bytes = kSlices * kSlice};
+    Link& link = ranks[0].link(1);
+    Line line = encode(message, 1, bound.call.signature, &message);
+    REQUIRE(link.signal({link.find(1), layout.line_offset(0, 0, 0)}, line).ok());
+    CHECK(ranks[1].run(programs_of(plan, 1), bound.call, 50).code() == Code::kTimeout);  // the second one is missing
+    CHECK(buffers.out()[0] == 1);
+    CHECK((buffers.out()[kElements] == 1) == !is_announced);
+  }
+}
+
 TEST_CASE("a result is not stored where a peer's output cannot be") {
   StreamLayout layout{.nranks = 2, .channels = 1, .slots = 4, .slot_bytes = 8192};
   const Case which = two_ranks(TUTTI_ALL_REDUCE, "direct_two_shot", layout.slot_bytes, 1000);

@@ -89,6 +89,27 @@ TEST_CASE("large contributions to a reduction are pulled where that was measured
   CHECK(predicted_with(20'000'000'000, 32 << 10) == predicted_with(kNever, 32 << 10));
 }
 
+TEST_CASE("pulls are predicted of hosts that try them, and of no others") {
+  auto predicted_where = [](bool one, bool other, uint64_t size_bytes) {
+    Topology topology = test::make_topology(2, 2);
+    for (TopologyHost& host : topology.hosts) {
+      Costs& costs = host.inventory.costs;
+      costs.slot_bytes_per_s.value = 2'600'000'000;
+      costs.tcp_bytes_per_s.value = costs.tcp_both_bytes_per_s.value = 1'000'000'000'000;
+      host.network_bytes_per_s = {1'000'000'000'000, Origin::kProbe};
+      bool tries = &host == &topology.hosts[0] ? one : other;
+      costs.pull_bytes_per_s = {20'000'000'000, tries ? Origin::kProbe : Origin::kDefault};
+    }
+    Request request = bytes(size_bytes);
+    request.collective = TUTTI_ALL_GATHER;
+    return predicted(must_choose(topology, request), "direct");
+  };
+  constexpr uint64_t kBytes = 64 << 20;
+  CHECK(predicted_where(true, true, kBytes) < predicted_where(false, false, kBytes));
+  // The other host's ranks are as late as ever.
+  CHECK(predicted_where(true, false, kBytes) == predicted_where(false, false, kBytes));
+}
+
 TEST_CASE("a root copies its own block out of place, which it has read already where others get it too") {
   constexpr uint64_t kBytes = 64 << 10;
   Topology topology = test::make_topology(1, 2);

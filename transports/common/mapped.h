@@ -31,7 +31,7 @@ void store_line(std::byte* at, const Line& line);
 // What one end of a link says of itself where both ends see it. Nobody constructs it: it begins as zeros.
 struct alignas(64) AccessWords {
   uint32_t left = 0;  // 1: this end has aborted
-  int32_t cpu = 0;    // where this end waited last, plus one; 0: it has not
+  int32_t cpu = 0;    // where this end waited last, plus one; 0: it has not. Stored when that changes
   // How many threads of this end are in memory of the other end's caller. Apart from what that end looks at in every
   // access of its own, or each would take the line from the other's core.
   alignas(64) uint32_t busy = 0;
