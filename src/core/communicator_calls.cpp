@@ -179,9 +179,8 @@ void Communicator::bind() {
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
-  uint64_t class_bytes = size_class_bytes(planned_bytes);  // which shares a plan, and a wish
-  bool is_tried = data_path_.may_try_pulls && class_bytes >= kLeastTried;
-  pulls_ = is_tried ? &trials_.of(prepared_->wish, class_bytes) : nullptr;
+  bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried;
+  pulls_ = is_tried ? &trials_.of(prepared_->wish, size_class_bytes(planned_bytes)) : nullptr;
   may_be_pulled_ = is_tried && reaches_private_memory();
   call_.wish = may_be_pulled_ && !pulls_->in_trial() ? prepared_->wish : kNoWish;
   bool may_pull = is_tried && (call_.wish != kNoWish || pulls_->pulls());

@@ -100,7 +100,8 @@ bool may_pull(const Topology& topology) {
 Prediction predict_quicker(Prediction (*predict)(const CostInputs& inputs, const PlanShape& shape),
                            const CostInputs& inputs, const PlanShape& shape) {
   Prediction through_slots = predict(inputs, shape);
-  if (inputs.request.size_bytes() < kLeastTried || !may_pull(inputs.topology)) return through_slots;
+  // Of the class that ends with kLeastTried all others are less.
+  if (inputs.request.size_bytes() <= kLeastTried || !may_pull(inputs.topology)) return through_slots;
   CostInputs pulled{inputs.topology, inputs.request, inputs.tuning, true};
   Prediction by_pulls = predict(pulled, shape);
   return by_pulls.ns < through_slots.ns ? by_pulls : through_slots;

@@ -86,7 +86,7 @@ TEST_CASE("large contributions to a reduction are pulled where that was measured
   CHECK(predicted_with(20'000'000'000, 4 << 20) < predicted_with(kNever, 4 << 20) * 3 / 4);
   CHECK(predicted_with(6'000'000'000, 4 << 20) > predicted_with(20'000'000'000, 4 << 20));
   CHECK(predicted_with(1'000'000'000, 4 << 20) == predicted_with(kNever, 4 << 20));
-  CHECK(predicted_with(20'000'000'000, 32 << 10) == predicted_with(kNever, 32 << 10));
+  CHECK(predicted_with(20'000'000'000, 40 << 10) == predicted_with(kNever, 40 << 10));
 }
 
 TEST_CASE("pulls are predicted of hosts that try them, and of no others") {
