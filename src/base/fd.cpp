@@ -12,8 +12,8 @@ namespace tutti {
 namespace {
 
 // The kernel puts mappings right below one another. Where large ones are as far apart as a multiple of 256 MiB, some
-// processors find only one of two equally far elements in their first cache (measured: a call of 1 MiB takes 1.4 times
-// as long); so each leaves some addresses free behind it.
+// processors seem to find only one of two equally far elements in their first cache (measured: a call of 1 MiB takes
+// 1.4 times as long); so each leaves some addresses free behind it.
 constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kApart = 17 * 4096;
 

@@ -180,7 +180,7 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes);
   bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried;
-  pulls_ = is_tried ? &trials_.of(prepared_->wish, size_class_bytes(planned_bytes)) : nullptr;
+  pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
   may_be_pulled_ = is_tried && reaches_private_memory();
   call_.wish = may_be_pulled_ && !pulls_->in_trial() ? prepared_->wish : kNoWish;
   bool may_pull = is_tried && (call_.wish != kNoWish || pulls_->pulls());
