@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <string>
 
+#include "base/memory.h"
+
 namespace tutti::bootstrap {
 namespace {
 
@@ -88,6 +90,18 @@ int find_session(SSL* ssl, const unsigned char* identity, size_t identity_size, 
   return *session != nullptr;
 }
 
+// Whether OpenSSL's errors of this thread are of its own work, not of the peer's messages: nearly always want of
+// memory, of which it often names a consequence only. Takes them off its queue.
+bool take_errors_of_its_own() {
+  bool found = false;
+  while (unsigned long code = ERR_get_error()) found |= ERR_COMMON_ERROR(code);
+  return found;
+}
+
+Status own_error(std::string_view what) {
+  return error(Code::kSystem, "OpenSSL cannot {}, for want of memory it seems; {}", what, kMemoryRemedy);
+}
+
 // Takes OpenSSL's errors of this thread off its queue.
 Status handshake_error(bool connects) {
   unsigned long code = ERR_peek_last_error();
@@ -95,7 +109,7 @@ Status handshake_error(bool connects) {
                        : ERR_reason_error_string(code) ? ERR_reason_error_string(code)
                                                        : "unknown";
   int number = ERR_GET_REASON(code);
-  ERR_clear_error();
+  if (take_errors_of_its_own()) return own_error("make a TLS connection");
   bool differs = connects
                      ? number == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER || number == SSL_R_TLSV1_ALERT_DECRYPT_ERROR ||
                            number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE
@@ -177,9 +191,8 @@ class TlsStream final : public Stream {
     if (why == SSL_ERROR_ZERO_RETURN) return Moved{0, true};
     if (why == SSL_ERROR_SYSCALL && (errno == ECONNRESET || errno == EPIPE)) return Moved{0, true};
     if (why == SSL_ERROR_SYSCALL) return system_error(errno, fmt::format("cannot {} on a TLS connection", what));
-    unsigned long code = ERR_peek_last_error();
-    const char* reason = ERR_reason_error_string(code);
-    ERR_clear_error();
+    const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+    if (take_errors_of_its_own()) return own_error(fmt::format("{} on a TLS connection", what));
     return error(Code::kRemote, "a TLS connection broke ({})", reason ? reason : "unknown");
   }
 
@@ -197,10 +210,11 @@ class PskContext final : public TlsContext {
 
   // Waits for the first connection, unless prepare() asks for it: ranks of one host have none.
   Status open() {
+    ERR_clear_error();
     BioMethodPtr& method = shared_->method;
     method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket"));
     CtxPtr made(SSL_CTX_new(TLS_method()));
-    if (method == nullptr || made == nullptr) return error(Code::kSystem, "OpenSSL cannot make a TLS context");
+    if (method == nullptr || made == nullptr) return own_error("make a TLS context");
     BIO_meth_set_write(method.get(), bio_write);
     BIO_meth_set_read(method.get(), bio_read);
     BIO_meth_set_ctrl(method.get(), bio_ctrl);
@@ -209,6 +223,7 @@ class PskContext final : public TlsContext {
     bool set = SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_ciphersuites(ctx, "TLS_AES_256_GCM_SHA384") == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1;
+    if (!set && take_errors_of_its_own()) return own_error("make a TLS context");
     if (!set)
       return error(Code::kSystem,
                    "this OpenSSL has no TLS 1.3 with AES-256-GCM: use OpenSSL 3 with its default provider");
@@ -232,7 +247,7 @@ class PskContext final : public TlsContext {
     BIO* bio = BIO_new(shared_->method.get());
     if (ssl == nullptr || bio == nullptr) {
       BIO_free(bio);
-      return error(Code::kSystem, "OpenSSL cannot make a TLS connection: out of memory");
+      return own_error("make a TLS connection");
     }
     BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())));
     SSL_set_bio(ssl.get(), bio, bio);

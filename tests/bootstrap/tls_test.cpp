@@ -2,13 +2,18 @@
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <functional>
+#include <limits>
+#include <string>
 #include <thread>
 
 #include "bootstrap/channel.h"
@@ -16,6 +21,15 @@
 
 namespace tutti::bootstrap {
 namespace {
+
+// OpenSSL's memory, of which there may be none from some allocation on.
+std::atomic<long> allocations_left = std::numeric_limits<long>::max();
+void* allocate(size_t bytes, const char*, int) { return --allocations_left < 0 ? nullptr : std::malloc(bytes); }
+void* reallocate(void* memory, size_t bytes, const char*, int) {
+  return --allocations_left < 0 ? nullptr : std::realloc(memory, bytes);
+}
+void release(void* memory, const char*, int) { std::free(memory); }
+const bool kAllocatesHere = CRYPTO_set_mem_functions(allocate, reallocate, release) == 1;
 
 Secret key_of(int number) {
   Secret key{};
@@ -196,6 +210,38 @@ TEST_CASE("a peer that closes does not raise SIGPIPE") {
   pair.theirs.reset();
   a.queue(1, as_bytes("x"));
   CHECK(!a.flush(Deadline::after_ms(1'000)).ok());
+}
+
+TEST_CASE("without memory, whoever cannot go on says so, and what to do") {
+  REQUIRE(kAllocatesHere);
+  // In one thread, so that the allocations are counted in one order.
+  auto greet = [] {
+    Pair pair = make_pair(false);
+    auto client = TlsContext::create(key_of(1))->make_stream(std::move(pair.ours), TlsRole::kConnects);
+    if (!client.ok()) return client.status();
+    auto server = TlsContext::create(key_of(1))->make_stream(std::move(pair.theirs), TlsRole::kAccepts);
+    if (!server.ok()) return server.status();
+    std::byte byte[1];
+    while (!(*client)->authenticated() || !(*server)->authenticated()) {
+      for (Stream* stream : {client->get(), server->get()}) {
+        if (auto got = stream->read(byte); !got.ok()) return got.status();
+      }
+    }
+    return Status();
+  };
+  REQUIRE(greet().ok());  // what OpenSSL makes once in a process
+  long many = std::numeric_limits<long>::max();
+  allocations_left = many;
+  REQUIRE(greet().ok());
+  long needed = many - allocations_left;
+  REQUIRE(needed > 100);
+  for (long left = 0; left < needed; ++left) {
+    allocations_left = left;
+    Status status = greet();
+    allocations_left = many;
+    INFO(left << " of " << needed << " allocations: " << status.message());
+    if (!status.ok()) CHECK_THAT(std::string(status.message()), Catch::Contains("free memory"));
+  }
 }
 
 }  // namespace
