@@ -94,7 +94,12 @@ int find_session(SSL* ssl, const unsigned char* identity, size_t identity_size, 
 // memory, of which it often names a consequence only. Takes them off its queue.
 bool take_errors_of_its_own() {
   bool found = false;
-  while (unsigned long code = ERR_get_error()) found |= ERR_COMMON_ERROR(code);
+  while (unsigned long code = ERR_get_error()) {
+    // What a certificate leaves that cannot be decoded.
+    int reason = ERR_GET_REASON(code);
+    bool is_of_peer = reason == ERR_R_NESTED_ASN1_ERROR || reason == ERR_R_ASN1_LIB;
+    found |= ERR_COMMON_ERROR(code) && !is_of_peer;
+  }
   return found;
 }
 
@@ -102,12 +107,23 @@ Status own_error(std::string_view what) {
   return error(Code::kSystem, "OpenSSL cannot {}, for want of memory it seems; {}", what, kMemoryRemedy);
 }
 
+// Of this thread's newest error.
+std::string reason_of_openssl() {
+  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+  return reason != nullptr ? reason : "unknown";
+}
+
+Status no_context() {
+  std::string reason = reason_of_openssl();
+  if (take_errors_of_its_own()) return own_error("make a TLS context");
+  return error(Code::kSystem,
+               "this OpenSSL has no TLS 1.3 with AES-256-GCM ({}): use OpenSSL 3 with its default provider", reason);
+}
+
 // Takes OpenSSL's errors of this thread off its queue.
 Status handshake_error(bool connects) {
   unsigned long code = ERR_peek_last_error();
-  std::string reason = code == 0                       ? "connection closed"
-                       : ERR_reason_error_string(code) ? ERR_reason_error_string(code)
-                                                       : "unknown";
+  std::string reason = code == 0 ? "connection closed" : reason_of_openssl();
   int number = ERR_GET_REASON(code);
   if (take_errors_of_its_own()) return own_error("make a TLS connection");
   bool differs = connects
@@ -191,9 +207,9 @@ class TlsStream final : public Stream {
     if (why == SSL_ERROR_ZERO_RETURN) return Moved{0, true};
     if (why == SSL_ERROR_SYSCALL && (errno == ECONNRESET || errno == EPIPE)) return Moved{0, true};
     if (why == SSL_ERROR_SYSCALL) return system_error(errno, fmt::format("cannot {} on a TLS connection", what));
-    const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+    std::string reason = reason_of_openssl();
     if (take_errors_of_its_own()) return own_error(fmt::format("{} on a TLS connection", what));
-    return error(Code::kRemote, "a TLS connection broke ({})", reason ? reason : "unknown");
+    return error(Code::kRemote, "a TLS connection broke ({})", reason);
   }
 
   Fd fd_;
@@ -214,7 +230,7 @@ class PskContext final : public TlsContext {
     BioMethodPtr& method = shared_->method;
     method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti socket"));
     CtxPtr made(SSL_CTX_new(TLS_method()));
-    if (method == nullptr || made == nullptr) return own_error("make a TLS context");
+    if (method == nullptr || made == nullptr) return no_context();
     BIO_meth_set_write(method.get(), bio_write);
     BIO_meth_set_read(method.get(), bio_read);
     BIO_meth_set_ctrl(method.get(), bio_ctrl);
@@ -223,10 +239,7 @@ class PskContext final : public TlsContext {
     bool set = SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_ciphersuites(ctx, "TLS_AES_256_GCM_SHA384") == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1;
-    if (!set && take_errors_of_its_own()) return own_error("make a TLS context");
-    if (!set)
-      return error(Code::kSystem,
-                   "this OpenSSL has no TLS 1.3 with AES-256-GCM: use OpenSSL 3 with its default provider");
+    if (!set) return no_context();
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(ctx,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
@@ -247,6 +260,7 @@ class PskContext final : public TlsContext {
     BIO* bio = BIO_new(shared_->method.get());
     if (ssl == nullptr || bio == nullptr) {
       BIO_free(bio);
+      ERR_clear_error();
       return own_error("make a TLS connection");
     }
     BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())));

@@ -25,8 +25,7 @@ class PullTrials {
  public:
   // Of calls of about so many bytes. The first ones go this way.
   explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
-      : is_very_large_(size_bytes >= kVeryLarge),
-        row_(is_very_large_ ? kRowOfVeryLarge : kRow),
+      : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
         to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
         prefers_pulls_(prefers_pulls) {}
@@ -40,8 +39,8 @@ class PullTrials {
 
   using Duration = std::chrono::nanoseconds;
 
-  // Before a call. By its number alone, so that in a trial all ranks go the same way, but for those who gave it up.
-  bool pulls() const { return in_trial() && !gave_up_ ? !is_through_slots() : prefers_pulls_; }
+  // Before a call. By its number alone, so that in a trial all ranks go the same way.
+  bool pulls() const { return in_trial() ? !is_through_slots() : prefers_pulls_; }
   // Whether this one goes neither way by choice, but to see how long it takes.
   bool in_trial() const { return to_trial_ == 0; }
   // What was quicker so far.
@@ -50,9 +49,10 @@ class PullTrials {
   bool stays() const { return to_trial_ > 1; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
-    double ns_per_byte = static_cast<double>(duration.count()) / static_cast<double>(std::max<uint64_t>(size_bytes, 1));
-    if (!is_settling()) times_[pulls() ? 1 : 0].add(ns_per_byte);
-    gave_up_ = gave_up_ || is_hopeless(ns_per_byte);
+    if (!is_settling()) {
+      times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
+                                  static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
+    }
     go_on();
   }
   // Or that it shows nothing: nothing was received that could have been pulled. All ranks count the same calls.
@@ -69,10 +69,8 @@ class PullTrials {
   };
   static constexpr Row kRow{.settling = 2, .counted = 4};
   // Each of these goes through the caches many times by itself; and a program may make few of them, of which one that
-  // goes the wrong way takes up to five times as long. So one that takes so many times as long as those of the way that
-  // is preferred is enough, and the rest of the trial goes that way.
+  // goes the wrong way takes up to five times as long.
   static constexpr Row kRowOfVeryLarge{.settling = 1, .counted = 2};
-  static constexpr double kHopeless = 1.5;
   static constexpr size_t kLeastKnown = 2;  // of those that count, since not all show something
   static constexpr uint64_t kRingBytes = 2 * StreamLayout::kRoomOfAllPeers;  // half of a call may be for each peer
   static constexpr uint64_t kMostPassed = 64;
@@ -114,11 +112,6 @@ class PullTrials {
     if (!in_trial()) return false;
     return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + row_.counted) < row_.settling;
   }
-  bool is_hopeless(double ns_per_byte) const {
-    const Times& preferred = times_[prefers_pulls_ ? 1 : 0];
-    return in_trial() && is_very_large_ && pulls() != prefers_pulls_ && preferred.are_known() &&
-           ns_per_byte > kHopeless * preferred.usual();
-  }
   void go_on() {
     if (!in_trial()) {
       // Those of the way that is not taken are from another time.
@@ -128,7 +121,6 @@ class PullTrials {
     if (++tried_ < to_settle_ + row_.settling + 2 * row_.counted) return;
     if (is_other_quicker()) prefers_pulls_ = !prefers_pulls_;
     was_tried_ = true;
-    gave_up_ = false;
     tried_ = 0;
     to_settle_ = row_.settling;
     to_trial_ = period_;
@@ -140,7 +132,6 @@ class PullTrials {
     return taken.are_known() && other.are_known() && other.usual() < kWorthIt * taken.usual();
   }
 
-  bool is_very_large_;
   Row row_;                     // of each way in a trial
   uint64_t to_trial_ = kFirst;  // calls until the next one; 0: it is going on,
   uint64_t tried_ = 0;          // with so many calls so far
@@ -150,7 +141,6 @@ class PullTrials {
   std::array<Times, 2> times_;  // through slots, pulled
   bool prefers_pulls_;
   bool was_tried_ = false;  // these or smaller ones
-  bool gave_up_ = false;    // the trial that is going on
 };
 
 constexpr Collective kKindsOfWishes[] = {TUTTI_ALL_REDUCE,     TUTTI_REDUCE,     TUTTI_BROADCAST, TUTTI_ALL_GATHER,
