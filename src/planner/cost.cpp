@@ -182,8 +182,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
-// Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which takes
-// as long, as it is more than the first-level cache holds.
+// Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which
+// takes as long, as it is more than the first-level cache holds.
 void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
