@@ -19,7 +19,8 @@ Spread spread_for(const TopologyHost& host) {
   const Cache* last = last_level(host.inventory);
   return {.least_bytes = kLeastSpreadBytes,
           .bytes = in_turns ? 0 : 2 * cache_bytes / peers,
-          .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX};
+          .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX,
+          .streaming_bytes = streaming_min_bytes(host)};
 }
 
 }  // namespace

@@ -87,20 +87,29 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
 // What two cores cost each other. Those of a virtual machine may be near each other at one time and far at another.
 struct BetweenCores {
   std::optional<uint64_t> cache_line_ns;
-  std::optional<uint64_t> slot_bytes_per_s;
+  std::optional<SlotRates> slots;
+  std::optional<SlotRates> small_slots;
   std::optional<PullCost> pull;
 };
 
 BetweenCores measure_between(CpuPair cpus) {
-  return {probe_cache_line_ns(cpus), probe_slot(cpus), probe_pull(cpus)};
+  return {probe_cache_line_ns(cpus), probe_slots(cpus), probe_small_slots(cpus), probe_pull(cpus)};
 }
 
 // The time when they were nearer counts.
 void set_between(const BetweenCores& one, const BetweenCores& other, Costs& costs) {
-  bool first = one.slot_bytes_per_s.value_or(0) >= other.slot_bytes_per_s.value_or(0);
+  auto rate = [](const BetweenCores& of) { return of.slots ? of.slots->store_bytes_per_s : 0; };
+  bool first = rate(one) >= rate(other);
   const BetweenCores& nearer = first ? one : other;
   set(costs.cache_line_ns, nearer.cache_line_ns);
-  set(costs.slot_bytes_per_s, nearer.slot_bytes_per_s);
+  if (nearer.slots) {
+    set(costs.slot_store_bytes_per_s, nearer.slots->store_bytes_per_s);
+    set(costs.slot_load_bytes_per_s, nearer.slots->load_bytes_per_s);
+  }
+  if (nearer.small_slots) {
+    set(costs.small_slot_store_bytes_per_s, nearer.small_slots->store_bytes_per_s);
+    set(costs.small_slot_load_bytes_per_s, nearer.small_slots->load_bytes_per_s);
+  }
   if (!nearer.pull) return;
   set(costs.pull_ns, nearer.pull->ns);
   set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "discovery/probe_buffer.h"
 #include "discovery/probe_word.h"
@@ -17,12 +19,18 @@ namespace {
 // Pulled: as large as slices get, and together as usual calls that have a choice.
 constexpr size_t kPulled = 256 << 10;
 constexpr uint32_t kBuffers = 4;
-// Through slots: one piece over and over, which the second-level caches hold. The slots together they do not, as calls
-// have it.
-constexpr size_t kSlotted = 128 << 10;
-constexpr uint32_t kSlots = 16;
-constexpr uint32_t kBatches = 32;
-constexpr uint32_t kBatch = 4;        // pieces, few enough to fit between the interruptions of a busy machine
+// Through slots: the second-level caches do not hold them together, as calls have it; those of what is small even the
+// first-level caches hold, of the core that stores and of the one that reads, and one piece over and over.
+struct Slots {
+  size_t piece_bytes;
+  uint32_t count;
+  size_t buffer_bytes;
+};
+constexpr Slots kLargeSlots{64 << 10, 32, kBuffers * kPulled};
+constexpr Slots kSmallSlots{8 << 10, 2, 8 << 10};
+constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine
+constexpr uint32_t kFirstBatches = 8;  // not counted: slots that nobody has used yet
+constexpr uint32_t kBatches = 40;
 constexpr int64_t kLimitMs = 200;
 
 // From this process itself: the kernel takes the same way as for another one, and needs no permission.
@@ -32,78 +40,98 @@ bool pull(char* to, const char* from, size_t size) {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
+// The times of a side's pieces. What counts is a usual batch, not the quickest: in that one the other side was ahead,
+// which pays for it in the next.
+class Batches {
+ public:
+  void add(uint32_t piece, uint64_t ns) {
+    ns_[piece / kBatch] += ns;
+    pieces_ = piece + 1;
+  }
+  std::optional<uint64_t> bytes_per_s(size_t piece_bytes) const {
+    uint32_t whole = pieces_ / kBatch;
+    if (whole <= kFirstBatches) return std::nullopt;
+    std::vector<uint64_t> counted(ns_.begin() + kFirstBatches, ns_.begin() + whole);
+    auto usual = counted.begin() + counted.size() / 2;
+    std::nth_element(counted.begin(), usual, counted.end());
+    return rate_of(kBatch * piece_bytes, *usual);
+  }
+
+ private:
+  std::array<uint64_t, kBatches> ns_{};
+  uint32_t pieces_ = 0;
+};
+
 struct Side {
-  char* slot(uint32_t piece) const { return slots.data() + piece % kSlots * kSlotted; }
+  char* slot(uint32_t piece, Slots of) const { return slots.data() + piece % of.count * of.piece_bytes; }
   bool ready() const { return from.data() != nullptr && slots.data() != nullptr && to.data() != nullptr; }
 
   ProbeBuffer from{kBuffers * kPulled};
-  ProbeBuffer slots{kSlots * kSlotted};
+  ProbeBuffer slots{kLargeSlots.count * kLargeSlots.piece_bytes};
   ProbeBuffer to{kBuffers * kPulled};
   ProbeWord told;  // by the other side: so many pieces are there
+  Batches stores;
+  Batches loads;
 };
 
 class Exchange {
  public:
   bool ready() const { return sides_[0].ready() && sides_[1].ready(); }
 
+  template <const Slots& slots>
   void through_slots(int which) {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
-    run(which, [&](uint32_t piece) {
-      probe_copy(theirs.slot(piece), mine.from.data(), kSlotted);
+    for (uint32_t piece = 0; piece < kBatches * kBatch; ++piece) {
+      size_t at = piece * slots.piece_bytes % slots.buffer_bytes;
+      auto start = Clock::now();
+      probe_copy(theirs.slot(piece, slots), mine.from.data() + at, slots.piece_bytes);
+      mine.stores.add(piece, ns_since(start));
       theirs.told.value.store(piece + 1, std::memory_order_release);
-      if (!await(mine.told, piece + 1, deadline_)) return false;
-      probe_copy(mine.to.data(), mine.slot(piece), kSlotted);
-      return true;
-    });
+      if (!await(mine.told, piece + 1, deadline_)) return;
+      start = Clock::now();
+      probe_copy(mine.to.data() + at, mine.slot(piece, slots), slots.piece_bytes);
+      mine.loads.add(piece, ns_since(start));
+    }
   }
 
   void pulled(int which) {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
-    run(which, [&](uint32_t piece) {
+    for (uint32_t piece = 0; piece < kBatches * kBatch; ++piece) {
       size_t at = piece % kBuffers * kPulled;
-      theirs.told.value.store(piece + 1, std::memory_order_release);
-      return await(mine.told, piece + 1, deadline_) && pull(mine.to.data() + at, theirs.from.data() + at, kPulled);
-    });
-  }
-
-  // What each side gets. Of a usual batch, not of the quickest: that is one in which the other side was ahead, which
-  // pays for it in the next.
-  std::optional<uint64_t> bytes_per_s(size_t piece_bytes) const {
-    if (timed_ == 0) return std::nullopt;
-    auto sorted = batches_ns_;
-    std::nth_element(sorted.begin(), sorted.begin() + timed_ / 2, sorted.begin() + timed_);
-    return rate_of(kBatch * piece_bytes, sorted[timed_ / 2]);
-  }
-
- private:
-  // All pieces; one of the two threads has the clock.
-  template <typename Step>
-  void run(int which, Step&& step) {
-    for (uint32_t batch = 0; batch < kBatches; ++batch) {
       auto start = Clock::now();
-      for (uint32_t i = 0; i < kBatch; ++i) {
-        if (!step(batch * kBatch + i)) return;
-      }
-      if (which == 0) batches_ns_[timed_++] = ns_since(start);
+      theirs.told.value.store(piece + 1, std::memory_order_release);
+      if (!await(mine.told, piece + 1, deadline_)) return;
+      if (!pull(mine.to.data() + at, theirs.from.data() + at, kPulled)) return;
+      mine.loads.add(piece, ns_since(start));
     }
   }
 
+  const Side& one_side() const { return sides_[0]; }
+
+ private:
   Side sides_[2];
   Deadline deadline_ = Deadline::after_ms(kLimitMs);
-  std::array<uint64_t, kBatches> batches_ns_{};
-  uint32_t timed_ = 0;
 };
 
 using Way = void (Exchange::*)(int which);
 
-std::optional<uint64_t> rate_of_way(CpuPair cpus, Way way, size_t piece_bytes) {
-  Exchange exchange;
-  if (!exchange.ready()) return std::nullopt;
+// Null without memory.
+std::unique_ptr<Exchange> exchange_by(CpuPair cpus, Way way) {
+  auto exchange = std::make_unique<Exchange>();
+  if (!exchange->ready()) return nullptr;
   run_pinned(
-      cpus.first, [&] { (exchange.*way)(0); }, cpus.second, [&] { (exchange.*way)(1); });
-  return exchange.bytes_per_s(piece_bytes);
+      cpus.first, [&] { (*exchange.*way)(0); }, cpus.second, [&] { (*exchange.*way)(1); });
+  return exchange;
+}
+
+std::optional<SlotRates> slot_rates(CpuPair cpus, Way way, size_t piece_bytes) {
+  auto exchange = exchange_by(cpus, way);
+  if (!exchange) return std::nullopt;
+  auto store = exchange->one_side().stores.bytes_per_s(piece_bytes);
+  auto load = exchange->one_side().loads.bytes_per_s(piece_bytes);
+  return store && load ? std::optional(SlotRates{*store, *load}) : std::nullopt;
 }
 
 // Of one byte: what the kernel does before and after it copies.
@@ -123,15 +151,21 @@ std::optional<uint64_t> small_pull_ns(int cpu) {
 
 }  // namespace
 
-std::optional<uint64_t> probe_slot(CpuPair cpus) {
+std::optional<SlotRates> probe_slots(CpuPair cpus) {
   if (cpus.first == cpus.second) return std::nullopt;
-  return rate_of_way(cpus, &Exchange::through_slots, kSlotted);
+  return slot_rates(cpus, &Exchange::through_slots<kLargeSlots>, kLargeSlots.piece_bytes);
+}
+
+std::optional<SlotRates> probe_small_slots(CpuPair cpus) {
+  if (cpus.first == cpus.second) return std::nullopt;
+  return slot_rates(cpus, &Exchange::through_slots<kSmallSlots>, kSmallSlots.piece_bytes);
 }
 
 std::optional<PullCost> probe_pull(CpuPair cpus) {
   auto ns = small_pull_ns(cpus.first);
   if (!ns || cpus.first == cpus.second) return std::nullopt;
-  auto rate = rate_of_way(cpus, &Exchange::pulled, kPulled);
+  auto exchange = exchange_by(cpus, &Exchange::pulled);
+  auto rate = exchange ? exchange->one_side().loads.bytes_per_s(kPulled) : std::nullopt;
   return rate ? std::optional(PullCost{*ns, *rate}) : std::nullopt;
 }
 

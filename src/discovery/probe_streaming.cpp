@@ -43,12 +43,18 @@ bool streaming_wins(char* to, const char* from, size_t size_bytes) {
   auto cached = [](__m128i* where, __m128i value) { _mm_store_si128(where, value); };
   auto streaming = [](__m128i* where, __m128i value) { _mm_stream_si128(where, value); };
   auto time_of = [&](auto store) {
-    return best_ns(passes, [&] {
+    return best_ns(2, [&] {  // the second one finds the result where such stores leave it
       copy_by(store, to, from, size_bytes);
       read(to, size_bytes);
     });
   };
-  return time_of(streaming) < time_of(cached);
+  // In turn: what disturbs hits both.
+  uint64_t streaming_ns = UINT64_MAX, cached_ns = UINT64_MAX;
+  for (int i = 0; i < passes; ++i) {
+    streaming_ns = std::min(streaming_ns, time_of(streaming));
+    cached_ns = std::min(cached_ns, time_of(cached));
+  }
+  return streaming_ns < cached_ns;
 }
 
 // From the largest size down, as long as streaming wins: what the caches hold is at the lower end.

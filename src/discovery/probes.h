@@ -37,9 +37,14 @@ std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes);
 // Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.
 std::optional<uint64_t> probe_crowd(const std::vector<int>& cpus, uint64_t bytes_of_each);
 
-// Payload per second that each of two cores gets from the other's memory through shared memory, both at once: a copy in
-// and a copy out on either side.
-std::optional<uint64_t> probe_slot(CpuPair cpus);
+// Payload per second of the copies by which two cores bring each other what lies in their memory, both at once.
+struct SlotRates {
+  uint64_t store_bytes_per_s = 0;  // into memory that the other one reads
+  uint64_t load_bytes_per_s = 0;   // out of memory that the other one has stored into
+};
+std::optional<SlotRates> probe_slots(CpuPair cpus);
+// Of what stays in a few places, which both cores' first-level caches hold.
+std::optional<SlotRates> probe_small_slots(CpuPair cpus);
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
 std::optional<uint64_t> probe_wake_ns(CpuPair cpus);

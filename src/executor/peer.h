@@ -28,11 +28,15 @@ class Peer;
 struct Spread {
   uint64_t least_bytes = 0;  // of payloads from this size on
   uint64_t bytes = 0;        // of a stream's slots together: so much is written before a place is again; 0: no spread
-  uint64_t own_bytes = UINT64_MAX;  // buffers of calls from this size on take the lines out of all caches themselves
+  // Buffers of calls from the one size on take the lines out of all caches themselves. From the other one on results go
+  // past the caches, and only what a reduction reads still takes them out.
+  uint64_t own_bytes = UINT64_MAX;
+  uint64_t streaming_bytes = UINT64_MAX;
 
   // What else such a call reads and writes for each byte of a payload is three times as much: a quarter will do.
-  Spread of_call(uint64_t size_bytes) const {
-    return size_bytes < own_bytes ? *this : Spread{least_bytes, bytes / 4, own_bytes};
+  Spread of_call(uint64_t size_bytes, bool reduces) const {
+    bool take_out = size_bytes >= own_bytes && (reduces || size_bytes < streaming_bytes);
+    return take_out ? Spread{least_bytes, bytes / 4, own_bytes, streaming_bytes} : *this;
   }
 };
 

@@ -151,9 +151,6 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
   uint64_t copy = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
   uint64_t reduce = share_of(costs.reduce_bytes_per_s.value, copy, alone);
-  // A slot is in the caches: it costs half of a copy's traffic. The calibrated way through one is two copies, which
-  // wait for each other after every piece; in the caches that is most of what they take, and calls overlap it.
-  uint64_t to_slot = std::min(saturating_mul(2, copy), saturating_mul(2, costs.slot_bytes_per_s.value));
   Residence residence = residence_of(host, bytes);
   auto copy_rate = [&](uint64_t memory_rate) {
     uint64_t l2 = costs.cached_copy_bytes_per_s.value, last_level = costs.last_level_copy_bytes_per_s.value;
@@ -162,9 +159,15 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.own_copy_bytes_per_s = copy_rate(copy);
   made.reduce_bytes_per_s = saturating_mul(
       threads, residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, reduce));
-  // Where the other core is far away, what it stored comes from there more slowly than from any cache.
-  uint64_t between_cores = saturating_mul(threads, saturating_mul(2, costs.slot_bytes_per_s.value));
-  made.copy_bytes_per_s = std::min(copy_rate(to_slot), between_cores);
+  // A slot is in the caches: of what lies in memory it costs half of a copy's traffic. Where the other core is far
+  // away, what that has stored comes from there more slowly than from any cache.
+  uint64_t beside_slot = copy_rate(saturating_mul(2, copy));
+  auto slot_rate = [&](const Figure& calibrated) {
+    return std::min(beside_slot, saturating_mul(threads, calibrated.value));
+  };
+  made.slots = {slot_rate(costs.slot_store_bytes_per_s), slot_rate(costs.slot_load_bytes_per_s)};
+  made.small_slots = {std::min(made.slots.store_bytes_per_s, slot_rate(costs.small_slot_store_bytes_per_s)),
+                      std::min(made.slots.load_bytes_per_s, slot_rate(costs.small_slot_load_bytes_per_s))};
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -182,8 +185,12 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
+const Work::SlotRates& Work::Host::slots_of(uint64_t message_bytes) const {
+  return message_bytes < kLeastSpreadBytes ? small_slots : slots;
+}
+
 // Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which
-// takes as long, as it is more than the first-level cache holds. A broadcast's root is in place as often as not.
+// takes as long, as it is more than the first-level cache holds.
 void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
@@ -197,7 +204,7 @@ void Work::add_own_blocks(const Request& request) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
-    rank_ns_[rank] = saturating_add(rank_ns_[rank], collective == TUTTI_BROADCAST ? copy_ns / 2 : copy_ns);
+    rank_ns_[rank] = saturating_add(rank_ns_[rank], copy_ns);
   }
 }
 
@@ -227,18 +234,19 @@ uint64_t Work::pulling_ns(const Host& receiver, uint64_t messages, uint64_t byte
 uint64_t Work::reading_ns(const Host& host, uint64_t bytes) { return ns_for(bytes, host.reduce_bytes_per_s) / 3; }
 
 // The same from another core.
-uint64_t Work::arrival_ns(const Host& host, uint64_t bytes) {
-  return std::max(reading_ns(host, bytes), ns_for(bytes, host.copy_bytes_per_s));
+uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes) {
+  return std::max(reading_ns(host, bytes), ns_for(bytes, host.slots_of(bytes / messages).load_bytes_per_s));
 }
 
 void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns) {
-  uint64_t in_ns = ns_for(bytes, sender.copy_bytes_per_s);
-  uint64_t out_ns = ns_for(bytes, receiver.copy_bytes_per_s);
+  uint64_t in_ns = ns_for(bytes, sender.slots_of(bytes / messages).store_bytes_per_s);
+  uint64_t out_ns = ns_for(bytes, receiver.slots_of(bytes / messages).load_bytes_per_s);
   if (may_pull && payload != Payload::kPartial && bytes / messages >= kLeastPulled) {
     uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
     // A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
-    uint64_t saved_ns = payload == Payload::kCopied ? arrival_ns(receiver, bytes) - reading_ns(receiver, bytes) : 0;
+    uint64_t arrival = payload == Payload::kCopied ? arrival_ns(receiver, messages, bytes) : 0;
+    uint64_t saved_ns = arrival - std::min(arrival, reading_ns(receiver, bytes));
     receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
     return;
   }
@@ -274,9 +282,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     // receiver has none where it has said where.
     bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
     bool is_stored = payload == Payload::kStored || payload == Payload::kDelivered;
-    if (!is_computed) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.copy_bytes_per_s));
+    if (!is_computed) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.slots.store_bytes_per_s));
     if (is_stored && !shape_.rendezvous) {
-      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.copy_bytes_per_s));
+      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.slots.load_bytes_per_s));
     }
   } else {
     sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes, sender.send_bytes_per_s));
@@ -321,16 +329,18 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
   hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kGpuHopNs));
 }
 
-void Work::reduce(int rank, int sources, uint64_t bytes) {
-  if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(bytes, static_cast<uint64_t>(sources) + 1));
+void Work::reduce(int rank, int sources, uint64_t bytes, int times) {
+  uint64_t total_bytes = saturating_mul(bytes, times);
+  if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(total_bytes, static_cast<uint64_t>(sources) + 1));
   // All but this rank's own contribution come from other cores, and meanwhile that is read.
   const Host& host = host_of(rank);
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], reading_ns(host, bytes));
-  rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_mul(arrival_ns(host, bytes), sources - 1));
+  uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
+  uint64_t arrivals_ns = saturating_mul(arrival_ns(host, messages, total_bytes), sources - 1);
+  rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_add(reading_ns(host, total_bytes), arrivals_ns));
 }
 
-void Work::reduce_partial(int rank, int sources, uint64_t bytes) {
-  reduce(rank, sources, saturating_mul(bytes, growth_));
+void Work::reduce_partial(int rank, int sources, uint64_t bytes, int times) {
+  reduce(rank, sources, saturating_mul(bytes, growth_), times);
 }
 
 void Work::end_phase(uint64_t hops) {

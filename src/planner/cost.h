@@ -40,10 +40,10 @@ class Work {
 
   // `times` payloads of `bytes` each travel from `from` to `to`, slice by slice.
   void send(int from, int to, uint64_t bytes, Payload payload, int times = 1);
-  // `rank` combines `sources` pieces of `bytes` into one.
-  void reduce(int rank, int sources, uint64_t bytes);
+  // `times` over `rank` combines `sources` pieces of `bytes` into one.
+  void reduce(int rank, int sources, uint64_t bytes, int times = 1);
   // The same where the pieces are partial results, or the one is.
-  void reduce_partial(int rank, int sources, uint64_t bytes);
+  void reduce_partial(int rank, int sources, uint64_t bytes, int times = 1);
 
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
   uint64_t slices_of(uint64_t bytes) const;
@@ -56,11 +56,17 @@ class Work {
   Prediction predict(uint64_t hops, uint64_t fill = 0) const;
 
  private:
+  struct SlotRates {
+    uint64_t store_bytes_per_s = 1;
+    uint64_t load_bytes_per_s = 1;
+  };
   struct Host {
     uint64_t cpus = 1;
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
-    uint64_t copy_bytes_per_s = 1;      // into a slot or out of it
+    SlotRates slots;        // copies into slots and out of them
+    SlotRates small_slots;  // of messages that stay in a few places
+    const SlotRates& slots_of(uint64_t message_bytes) const;
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t reduce_bytes_per_s = 1;
     bool pulls = false;                 // its ranks do, from others of it
@@ -82,7 +88,7 @@ class Work {
                   uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
-  static uint64_t arrival_ns(const Host& host, uint64_t bytes);
+  static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes);
   void add_own_blocks(const Request& request);
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);

@@ -132,7 +132,10 @@ void describe(V& v, T& costs) {
   v.figure("memory_bytes_per_s", costs.memory_bytes_per_s);
   v.figure("streaming_bytes", costs.streaming_bytes);
   v.figure("cache_line_ns", costs.cache_line_ns);
-  v.figure("slot_bytes_per_s", costs.slot_bytes_per_s);
+  v.figure("slot_store_bytes_per_s", costs.slot_store_bytes_per_s);
+  v.figure("slot_load_bytes_per_s", costs.slot_load_bytes_per_s);
+  v.figure("small_slot_store_bytes_per_s", costs.small_slot_store_bytes_per_s);
+  v.figure("small_slot_load_bytes_per_s", costs.small_slot_load_bytes_per_s);
   v.figure("wake_ns", costs.wake_ns);
   v.figure("yield_ns", costs.yield_ns);
   v.figure("pull_ns", costs.pull_ns);

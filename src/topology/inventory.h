@@ -132,7 +132,12 @@ struct Costs {
   // One core copies this much and more, and reads it, faster with stores past the caches; kNeverStreams: it never does.
   Figure streaming_bytes{16 << 20};
   Figure cache_line_ns{100};                  // a line's way from one core to another
-  Figure slot_bytes_per_s{4'000'000'000};     // what L2 holds into shared memory, and out again by another core
+  // One core copying what L2 holds into memory that another one reads, and out of what that one has stored; and the
+  // same of what is small, whose place both cores' L1 hold.
+  Figure slot_store_bytes_per_s{8'000'000'000};
+  Figure slot_load_bytes_per_s{8'000'000'000};
+  Figure small_slot_store_bytes_per_s{8'000'000'000};
+  Figure small_slot_load_bytes_per_s{8'000'000'000};
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
   Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv

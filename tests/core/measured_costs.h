@@ -21,7 +21,7 @@ struct MeasuredCosts {
 
   MeasuredCosts() {
     Costs costs;
-    costs.slot_bytes_per_s = {4'000'000'000, Origin::kProbe};
+    costs.slot_store_bytes_per_s = costs.slot_load_bytes_per_s = {8'000'000'000, Origin::kProbe};
     costs.pull_bytes_per_s = {6'000'000'000, Origin::kProbe};
     auto host = discover_live();
     REQUIRE(host.ok());

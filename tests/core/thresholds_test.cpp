@@ -112,6 +112,8 @@ TEST_CASE("each rank goes by its own host") {
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
   CHECK(data_path_for(one_host(2, 2), 0).spread.own_bytes == 32 << 20);
+  DataPathOptions two = data_path_for(one_host(2, 2), 0);
+  CHECK(two.spread.streaming_bytes == two.streaming_min_bytes);
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);

@@ -22,7 +22,10 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
                                     &Costs::memory_bytes_per_s,
                                     &Costs::streaming_bytes,
                                     &Costs::cache_line_ns,
-                                    &Costs::slot_bytes_per_s,
+                                    &Costs::slot_store_bytes_per_s,
+                                    &Costs::slot_load_bytes_per_s,
+                                    &Costs::small_slot_store_bytes_per_s,
+                                    &Costs::small_slot_load_bytes_per_s,
                                     &Costs::wake_ns,
                                     &Costs::yield_ns,
                                     &Costs::pull_ns,
@@ -45,7 +48,8 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   Costs costs = measure_costs(*host);
   CHECK(costs.cache_line_ns == Costs().cache_line_ns);
   CHECK(costs.wake_ns == Costs().wake_ns);
-  CHECK(costs.slot_bytes_per_s == Costs().slot_bytes_per_s);
+  CHECK(costs.slot_store_bytes_per_s == Costs().slot_store_bytes_per_s);
+  CHECK(costs.small_slot_load_bytes_per_s == Costs().small_slot_load_bytes_per_s);
   CHECK(costs.memory_bytes_per_s == Costs().memory_bytes_per_s);
 }
 
@@ -54,7 +58,8 @@ TEST_CASE("probes on a CPU that does not exist still end") {
   CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());
   probe_cache_line_ns({4000, 4001});
   probe_wake_ns({4000, 4001});
-  probe_slot({4000, 4001});
+  probe_slots({4000, 4001});
+  probe_small_slots({4000, 4001});
 }
 
 TEST_CASE("a rank that is bound to one CPU measures with all that it may give itself") {

@@ -40,10 +40,13 @@ TEST_CASE("each measured cost slows down what it is the cost of, and nothing get
     uint64_t size_bytes;
     const char* transport;
   };
-  constexpr uint64_t kTiny = 64, kCached = 64 << 10, kLarge = 64 << 20;
+  constexpr uint64_t kTiny = 64, kSmall = 4 << 10, kCached = 64 << 10, kLarge = 64 << 20;
   const Dearer all[] = {
       {&Costs::copy_bytes_per_s, true, kLarge, ""},   {&Costs::reduce_bytes_per_s, true, kLarge, ""},
-      {&Costs::memory_bytes_per_s, true, kLarge, ""}, {&Costs::slot_bytes_per_s, true, kLarge, ""},
+      {&Costs::memory_bytes_per_s, true, kLarge, ""},
+      {&Costs::slot_store_bytes_per_s, true, kLarge, ""}, {&Costs::slot_load_bytes_per_s, true, kLarge, ""},
+      {&Costs::small_slot_store_bytes_per_s, true, kSmall, ""},
+      {&Costs::small_slot_load_bytes_per_s, true, kSmall, ""},
       {&Costs::cached_bytes_per_s, true, kCached, ""}, {&Costs::last_level_bytes_per_s, true, 1 << 20, ""},
       {&Costs::cached_copy_bytes_per_s, true, kCached, ""}, {&Costs::last_level_copy_bytes_per_s, true, 1 << 20, ""},
       {&Costs::cache_line_ns, false, kTiny, ""},
@@ -79,7 +82,7 @@ TEST_CASE("large contributions to a reduction are pulled where that was measured
   auto predicted_with = [](uint64_t pull_bytes_per_s, uint64_t size_bytes) {
     Topology topology = test::make_topology(1, 2);
     Costs& costs = topology.hosts[0].inventory.costs;
-    costs.slot_bytes_per_s.value = 2'600'000'000;
+    costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = 5'200'000'000;
     costs.pull_bytes_per_s = {pull_bytes_per_s, pull_bytes_per_s == kNever ? Origin::kDefault : Origin::kProbe};
     return must_choose(topology, bytes(size_bytes)).predicted_ns;
   };
@@ -94,7 +97,7 @@ TEST_CASE("pulls are predicted of hosts that try them, and of no others") {
     Topology topology = test::make_topology(2, 2);
     for (TopologyHost& host : topology.hosts) {
       Costs& costs = host.inventory.costs;
-      costs.slot_bytes_per_s.value = 2'600'000'000;
+      costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = 5'200'000'000;
       costs.tcp_bytes_per_s.value = costs.tcp_both_bytes_per_s.value = 1'000'000'000'000;
       host.network_bytes_per_s = {1'000'000'000'000, Origin::kProbe};
       bool tries = &host == &topology.hosts[0] ? one : other;
@@ -110,17 +113,46 @@ TEST_CASE("pulls are predicted of hosts that try them, and of no others") {
   CHECK(predicted_where(true, false, kBytes) == predicted_where(false, false, kBytes));
 }
 
-TEST_CASE("a root copies its own block out of place; that of a broadcast in every other call") {
+TEST_CASE("a root copies its own block out of place, a broadcast's all of it") {
   constexpr uint64_t kBytes = 64 << 10;
   Topology topology = test::make_topology(1, 2);
   Costs& costs = topology.hosts[0].inventory.costs;
   costs.cached_copy_bytes_per_s.value = 1'000'000'000;  // a nanosecond each
-  costs.slot_bytes_per_s.value = 100'000'000'000;
+  costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = 200'000'000'000;
   auto about = [](uint64_t ns) { return Catch::Matchers::WithinRel(static_cast<double>(ns), 0.02); };
   // A half of the bytes is the root's, the other half comes or goes.
   CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_GATHER, kBytes)), about(kBytes));
   CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_SCATTER, kBytes)), about(kBytes));
-  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes)), about(kBytes + kBytes / 2));
+  CHECK_THAT(static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes)), about(2 * kBytes));
+}
+
+TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
+  constexpr uint64_t kSmall = 4 << 10, kLarge = 64 << 10;
+  auto predicted_with = [](Figure Costs::*slower, Collective collective, uint64_t size_bytes) {
+    Topology topology = test::make_topology(1, 2);
+    Costs& costs = topology.hosts[0].inventory.costs;
+    costs.cached_copy_bytes_per_s.value = 1'000'000'000'000;
+    for (Figure* figure : {&costs.slot_store_bytes_per_s, &costs.slot_load_bytes_per_s,
+                           &costs.small_slot_store_bytes_per_s, &costs.small_slot_load_bytes_per_s}) {
+      figure->value = 100'000'000'000;
+    }
+    if (slower != nullptr) (costs.*slower).value = 1'000'000'000;  // a nanosecond each
+    return static_cast<double>(predicted_of(topology, collective, size_bytes));
+  };
+  auto added = [&](Figure Costs::*slower, Collective collective, uint64_t size_bytes) {
+    return predicted_with(slower, collective, size_bytes) - predicted_with(nullptr, collective, size_bytes);
+  };
+  auto all_of = [](uint64_t bytes) { return Catch::Matchers::WithinRel(static_cast<double>(bytes), 0.05); };
+  CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kSmall), all_of(kSmall));
+  CHECK_THAT(added(&Costs::small_slot_load_bytes_per_s, TUTTI_BROADCAST, kSmall), all_of(kSmall));
+  CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_BROADCAST, kLarge), all_of(kLarge));
+  CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_BROADCAST, kLarge), all_of(kLarge));
+  // Both ranks do both, of a half.
+  CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_ALL_TO_ALL, kSmall), all_of(kSmall / 2));
+  CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge), all_of(kLarge / 2));
+  // What is small does not go by the others, and the other way round.
+  CHECK(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kLarge) == 0);
+  CHECK(added(&Costs::small_slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge) == 0);
 }
 
 TEST_CASE("over sockets a rank sends while another one's message is on its way") {

@@ -53,7 +53,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     auto children = tree.children(rank);
-    if (!children.empty()) work.reduce_partial(rank, 2, bytes * children.size());
+    if (!children.empty()) work.reduce_partial(rank, 2, bytes, static_cast<int>(children.size()));
     if (rank == 0) continue;
     work.send(rank, tree.parent(rank), bytes, children.empty() ? Payload::kCopied : Payload::kPartial);
     work.send(tree.parent(rank), rank, bytes, Payload::kStored);

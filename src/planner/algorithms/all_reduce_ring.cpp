@@ -59,7 +59,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
     work.send(rank, next, part, Payload::kCopied);
     work.send(rank, next, part, Payload::kPartial, n - 2);
     work.send(rank, next, part, Payload::kStored, n - 1);
-    work.reduce_partial(rank, 2, part * (n - 1));
+    work.reduce_partial(rank, 2, part, n - 1);
   }
   // A rank works on one slice at a time, so every hop of every slice is on the way.
   return work.predict(2 * (n - 1) * work.slices_of(part));

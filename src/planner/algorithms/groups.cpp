@@ -157,7 +157,7 @@ void add_reduce_scatter(Work& work, const Request& request, const PlanShape& sha
       for (int k = 1; k < groups.size(level); ++k) {
         work.send(rank, groups.peer(level, k), part, level == 0 ? Payload::kCopied : Payload::kPartial, times);
       }
-      work.reduce_partial(rank, groups.size(level), part * times);
+      work.reduce_partial(rank, groups.size(level), part, times);
     }
     work.end_phase(work.slices_of(part));
   }

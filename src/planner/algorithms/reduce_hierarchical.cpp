@@ -64,7 +64,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
         work.send(rank, groups.peer(level, k), part, level == 0 ? Payload::kCopied : Payload::kPartial, times);
       }
       bool also_travelling = level == top - 1 && !is_first;
-      work.reduce_partial(rank, groups.size(level) + (also_travelling ? 1 : 0), part * times);
+      work.reduce_partial(rank, groups.size(level) + (also_travelling ? 1 : 0), part, times);
     }
     if (!is_last) work.send(rank, groups.peer(top, 1), part, Payload::kPartial);
     if (is_last && rank != shape.root) work.send(rank, shape.root, part, Payload::kStored);

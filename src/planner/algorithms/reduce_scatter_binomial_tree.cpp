@@ -68,8 +68,8 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   BinomialTree tree(n, 0);
   Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
-    uint64_t children = tree.children(rank).size();
-    if (children > 0) work.reduce_partial(rank, 2, bytes * children);
+    int children = static_cast<int>(tree.children(rank).size());
+    if (children > 0) work.reduce_partial(rank, 2, part, n * children);
     if (rank == 0) continue;
     int parent = tree.parent(rank);
     work.send(rank, parent, part, children == 0 ? Payload::kCopied : Payload::kPartial, n);
