@@ -19,18 +19,18 @@ namespace {
 // Pulled: as large as slices get, and together as usual calls that have a choice.
 constexpr size_t kPulled = 256 << 10;
 constexpr uint32_t kBuffers = 4;
-// Through slots: the second-level caches do not hold them together, as calls have it; those of what is small even the
-// first-level caches hold, of the core that stores and of the one that reads, and one piece over and over.
-struct Slots {
+// Through slots: the second-level caches do not hold them together, as calls have it. Those of what is small they do,
+// of the core that stores and of the one that reads, and one piece over and over.
+struct Pattern {
   size_t piece_bytes;
   uint32_t count;
   size_t buffer_bytes;
 };
-constexpr Slots kLargeSlots{64 << 10, 32, kBuffers * kPulled};
-constexpr Slots kSmallSlots{8 << 10, 2, 8 << 10};
-constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine
-constexpr uint32_t kFirstBatches = 8;  // not counted: slots that nobody has used yet
+constexpr Pattern kLargeSlots{64 << 10, 32, kBuffers * kPulled};
+constexpr Pattern kSmallSlots{8 << 10, 2, 8 << 10};
 constexpr uint32_t kBatches = 40;
+constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine
+constexpr uint32_t kFirstBatches = 8;  // on slots that nobody has used yet: not counted where there are others
 constexpr int64_t kLimitMs = 200;
 
 // From this process itself: the kernel takes the same way as for another one, and needs no permission.
@@ -40,8 +40,8 @@ bool pull(char* to, const char* from, size_t size) {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
-// The times of a side's pieces. What counts is a usual batch, not the quickest: in that one the other side was ahead,
-// which pays for it in the next.
+// The times of a side's pieces. What counts is a usual batch, not the quickest: in that one the other side had been
+// ahead, which pays for it in the next, or was disturbed, so that this one had the memory for itself.
 class Batches {
  public:
   void add(uint32_t piece, uint64_t ns) {
@@ -50,8 +50,8 @@ class Batches {
   }
   std::optional<uint64_t> bytes_per_s(size_t piece_bytes) const {
     uint32_t whole = pieces_ / kBatch;
-    if (whole <= kFirstBatches) return std::nullopt;
-    std::vector<uint64_t> counted(ns_.begin() + kFirstBatches, ns_.begin() + whole);
+    if (whole == 0) return std::nullopt;
+    std::vector<uint64_t> counted(ns_.begin() + std::min(kFirstBatches, whole / 2), ns_.begin() + whole);
     auto usual = counted.begin() + counted.size() / 2;
     std::nth_element(counted.begin(), usual, counted.end());
     return rate_of(kBatch * piece_bytes, *usual);
@@ -63,7 +63,9 @@ class Batches {
 };
 
 struct Side {
-  char* slot(uint32_t piece, Slots of) const { return slots.data() + piece % of.count * of.piece_bytes; }
+  char* slot(uint32_t piece, const Pattern& pattern) const {
+    return slots.data() + piece % pattern.count * pattern.piece_bytes;
+  }
   bool ready() const { return from.data() != nullptr && slots.data() != nullptr && to.data() != nullptr; }
 
   ProbeBuffer from{kBuffers * kPulled};
@@ -78,19 +80,19 @@ class Exchange {
  public:
   bool ready() const { return sides_[0].ready() && sides_[1].ready(); }
 
-  template <const Slots& slots>
+  template <const Pattern& pattern>
   void through_slots(int which) {
     Side& mine = sides_[which];
     Side& theirs = sides_[1 - which];
     for (uint32_t piece = 0; piece < kBatches * kBatch; ++piece) {
-      size_t at = piece * slots.piece_bytes % slots.buffer_bytes;
+      size_t at = piece * pattern.piece_bytes % pattern.buffer_bytes;
       auto start = Clock::now();
-      probe_copy(theirs.slot(piece, slots), mine.from.data() + at, slots.piece_bytes);
+      probe_copy(theirs.slot(piece, pattern), mine.from.data() + at, pattern.piece_bytes);
       mine.stores.add(piece, ns_since(start));
       theirs.told.value.store(piece + 1, std::memory_order_release);
       if (!await(mine.told, piece + 1, deadline_)) return;
       start = Clock::now();
-      probe_copy(mine.to.data() + at, mine.slot(piece, slots), slots.piece_bytes);
+      probe_copy(mine.to.data() + at, mine.slot(piece, pattern), pattern.piece_bytes);
       mine.loads.add(piece, ns_since(start));
     }
   }

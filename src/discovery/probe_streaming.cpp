@@ -43,7 +43,7 @@ bool streaming_wins(char* to, const char* from, size_t size_bytes) {
   auto cached = [](__m128i* where, __m128i value) { _mm_store_si128(where, value); };
   auto streaming = [](__m128i* where, __m128i value) { _mm_stream_si128(where, value); };
   auto time_of = [&](auto store) {
-    return best_ns(2, [&] {  // the second one finds the result where such stores leave it
+    return best_ns(2, [&] {  // the first one finds the result where the other stores have left it
       copy_by(store, to, from, size_bytes);
       read(to, size_bytes);
     });

@@ -29,7 +29,7 @@ struct Spread {
   uint64_t least_bytes = 0;  // of payloads from this size on
   uint64_t bytes = 0;        // of a stream's slots together: so much is written before a place is again; 0: no spread
   // Buffers of calls from the one size on take the lines out of all caches themselves. From the other one on results go
-  // past the caches, and only what a reduction reads still takes them out.
+  // past the caches, and what is read takes them out late: soon enough only where a reduction reads as much as it gets.
   uint64_t own_bytes = UINT64_MAX;
   uint64_t streaming_bytes = UINT64_MAX;
 

@@ -159,15 +159,14 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.own_copy_bytes_per_s = copy_rate(copy);
   made.reduce_bytes_per_s = saturating_mul(
       threads, residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, reduce));
-  // A slot is in the caches: of what lies in memory it costs half of a copy's traffic. Where the other core is far
-  // away, what that has stored comes from there more slowly than from any cache.
-  uint64_t beside_slot = copy_rate(saturating_mul(2, copy));
+  // What is staged is in the caches: of what lies in memory it costs half of a copy's traffic. Where the other core is
+  // far away, what that has stored comes from there more slowly than from any cache.
+  made.staging_bytes_per_s = copy_rate(saturating_mul(2, copy));
   auto slot_rate = [&](const Figure& calibrated) {
-    return std::min(beside_slot, saturating_mul(threads, calibrated.value));
+    return std::min(made.staging_bytes_per_s, saturating_mul(threads, calibrated.value));
   };
   made.slots = {slot_rate(costs.slot_store_bytes_per_s), slot_rate(costs.slot_load_bytes_per_s)};
-  made.small_slots = {std::min(made.slots.store_bytes_per_s, slot_rate(costs.small_slot_store_bytes_per_s)),
-                      std::min(made.slots.load_bytes_per_s, slot_rate(costs.small_slot_load_bytes_per_s))};
+  made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s), slot_rate(costs.small_slot_load_bytes_per_s)};
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -185,8 +184,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
-const Work::SlotRates& Work::Host::slots_of(uint64_t message_bytes) const {
-  return message_bytes < kLeastSpreadBytes ? small_slots : slots;
+const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
+  return message_bytes < kLeastSpreadBytes ? host.small_slots : host.slots;
 }
 
 // Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which
@@ -235,13 +234,13 @@ uint64_t Work::reading_ns(const Host& host, uint64_t bytes) { return ns_for(byte
 
 // The same from another core.
 uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes) {
-  return std::max(reading_ns(host, bytes), ns_for(bytes, host.slots_of(bytes / messages).load_bytes_per_s));
+  return std::max(reading_ns(host, bytes), ns_for(bytes, slots_for(host, bytes / messages).load_bytes_per_s));
 }
 
 void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns) {
-  uint64_t in_ns = ns_for(bytes, sender.slots_of(bytes / messages).store_bytes_per_s);
-  uint64_t out_ns = ns_for(bytes, receiver.slots_of(bytes / messages).load_bytes_per_s);
+  uint64_t in_ns = ns_for(bytes, slots_for(sender, bytes / messages).store_bytes_per_s);
+  uint64_t out_ns = ns_for(bytes, slots_for(receiver, bytes / messages).load_bytes_per_s);
   if (may_pull && payload != Payload::kPartial && bytes / messages >= kLeastPulled) {
     uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
     // A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
@@ -282,9 +281,9 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     // receiver has none where it has said where.
     bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
     bool is_stored = payload == Payload::kStored || payload == Payload::kDelivered;
-    if (!is_computed) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.slots.store_bytes_per_s));
+    if (!is_computed) sender_ns = saturating_add(sender_ns, ns_for(total_bytes, sender.staging_bytes_per_s));
     if (is_stored && !shape_.rendezvous) {
-      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.slots.load_bytes_per_s));
+      receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.staging_bytes_per_s));
     }
   } else {
     sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes, sender.send_bytes_per_s));
@@ -330,6 +329,7 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes, int times) {
+  if (times <= 0) return;
   uint64_t total_bytes = saturating_mul(bytes, times);
   if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(total_bytes, static_cast<uint64_t>(sources) + 1));
   // All but this rank's own contribution come from other cores, and meanwhile that is read.

@@ -64,9 +64,9 @@ class Work {
     uint64_t cpus = 1;
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
-    SlotRates slots;        // copies into slots and out of them
-    SlotRates small_slots;  // of messages that stay in a few places
-    const SlotRates& slots_of(uint64_t message_bytes) const;
+    uint64_t staging_bytes_per_s = 1;   // into memory that a device moves, or out of it
+    SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
+    SlotRates small_slots;              // of messages that stay in a few places
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t reduce_bytes_per_s = 1;
     bool pulls = false;                 // its ranks do, from others of it
@@ -87,6 +87,7 @@ class Work {
   static void map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                   uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
+  static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
   static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes);
   void add_own_blocks(const Request& request);

@@ -132,8 +132,8 @@ struct Costs {
   // One core copies this much and more, and reads it, faster with stores past the caches; kNeverStreams: it never does.
   Figure streaming_bytes{16 << 20};
   Figure cache_line_ns{100};                  // a line's way from one core to another
-  // One core copying what L2 holds into memory that another one reads, and out of what that one has stored; and the
-  // same of what is small, whose place both cores' L1 hold.
+  // One core copying what caches hold into memory that another one reads, and out of what that one has stored; and the
+  // same of what is small, whose place both cores' caches hold.
   Figure slot_store_bytes_per_s{8'000'000'000};
   Figure slot_load_bytes_per_s{8'000'000'000};
   Figure small_slot_store_bytes_per_s{8'000'000'000};

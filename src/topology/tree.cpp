@@ -158,10 +158,10 @@ void add_costs(TreeNode& host, const Costs& costs) {
   rate("copy, all cores together", costs.memory_bytes_per_s);
   size("stores past the caches pay off from", costs.streaming_bytes);
   time("cache line to another core", costs.cache_line_ns);
-  rate("copy to another core's reach", costs.slot_store_bytes_per_s);
-  rate("copy what another core stored", costs.slot_load_bytes_per_s);
-  rate("copy small to another core's reach", costs.small_slot_store_bytes_per_s);
-  rate("copy small what another core stored", costs.small_slot_load_bytes_per_s);
+  rate("copy into a slot", costs.slot_store_bytes_per_s);
+  rate("copy out of a slot", costs.slot_load_bytes_per_s);
+  rate("copy into a slot, small", costs.small_slot_store_bytes_per_s);
+  rate("copy out of a slot, small", costs.small_slot_load_bytes_per_s);
   time("wake a sleeper on another core", costs.wake_ns);
   time("yield to a process on the same core", costs.yield_ns);
   time("read another process's memory, setup", costs.pull_ns);

@@ -49,6 +49,8 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   CHECK(costs.cache_line_ns == Costs().cache_line_ns);
   CHECK(costs.wake_ns == Costs().wake_ns);
   CHECK(costs.slot_store_bytes_per_s == Costs().slot_store_bytes_per_s);
+  CHECK(costs.slot_load_bytes_per_s == Costs().slot_load_bytes_per_s);
+  CHECK(costs.small_slot_store_bytes_per_s == Costs().small_slot_store_bytes_per_s);
   CHECK(costs.small_slot_load_bytes_per_s == Costs().small_slot_load_bytes_per_s);
   CHECK(costs.memory_bytes_per_s == Costs().memory_bytes_per_s);
 }

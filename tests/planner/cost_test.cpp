@@ -128,8 +128,9 @@ TEST_CASE("a root copies its own block out of place, a broadcast's all of it") {
 
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
   constexpr uint64_t kSmall = 4 << 10, kLarge = 64 << 10;
-  auto predicted_with = [](Figure Costs::*slower, Collective collective, uint64_t size_bytes) {
-    Topology topology = test::make_topology(1, 2);
+  int nranks = 2;
+  auto predicted_with = [&](Figure Costs::*slower, Collective collective, uint64_t size_bytes) {
+    Topology topology = test::make_topology(1, nranks);
     Costs& costs = topology.hosts[0].inventory.costs;
     costs.cached_copy_bytes_per_s.value = 1'000'000'000'000;
     for (Figure* figure : {&costs.slot_store_bytes_per_s, &costs.slot_load_bytes_per_s,
@@ -153,6 +154,12 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   // What is small does not go by the others, and the other way round.
   CHECK(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kLarge) == 0);
   CHECK(added(&Costs::small_slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge) == 0);
+  CHECK(added(&Costs::slot_store_bytes_per_s, TUTTI_BROADCAST, kSmall) == 0);
+  CHECK(added(&Costs::slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kSmall) == 0);
+  // Its root loads what all others store.
+  nranks = 4;
+  CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_GATHER, kLarge), all_of(kLarge / 4 * 3));
+  CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_SCATTER, kLarge), all_of(kLarge / 4 * 3));
 }
 
 TEST_CASE("over sockets a rank sends while another one's message is on its way") {
