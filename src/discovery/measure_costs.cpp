@@ -77,10 +77,7 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.cached_copy_bytes_per_s, rates->cached_copy_bytes_per_s);
     set(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
   }
-  auto streaming_bytes = probe_streaming_bytes(cpus.first, buffers.one_bytes);
-  // Where the caches hold all that was measured, that shows nothing of what they do not hold.
-  bool all_cached = streaming_bytes == kNeverStreams && buffers.one_bytes < last.size_bytes;
-  set(costs.streaming_bytes, all_cached ? last.size_bytes : streaming_bytes);
+  set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes, last.size_bytes));
   set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));
 }
 
@@ -98,7 +95,7 @@ BetweenCores measure_between(CpuPair cpus) {
 
 // The time when they were nearer counts.
 void set_between(const BetweenCores& one, const BetweenCores& other, Costs& costs) {
-  auto rate = [](const BetweenCores& of) { return of.slots ? of.slots->store_bytes_per_s : 0; };
+  auto rate = [](const BetweenCores& of) { return of.slots ? of.slots->load_bytes_per_s : 0; };
   bool first = rate(one) >= rate(other);
   const BetweenCores& nearer = first ? one : other;
   set(costs.cache_line_ns, nearer.cache_line_ns);

@@ -58,7 +58,7 @@ bool streaming_wins(char* to, const char* from, size_t size_bytes) {
 }
 
 // From the largest size down, as long as streaming wins: what the caches hold is at the lower end.
-std::optional<uint64_t> measure(size_t largest_bytes) {
+std::optional<uint64_t> measure(size_t largest_bytes, uint64_t last_level_bytes) {
   constexpr size_t kSmallest = 1 << 20;  // less stays in a core's own caches
   if (largest_bytes < 2 * kSmallest) return std::nullopt;
   ProbeBuffer from(largest_bytes);
@@ -69,21 +69,21 @@ std::optional<uint64_t> measure(size_t largest_bytes) {
     if (!streaming_wins(to.data(), from.data(), size)) break;
     least = size;
   }
-  return least;
+  return least == kNeverStreams && largest_bytes < last_level_bytes ? last_level_bytes : least;
 }
 
 #else
 
 // The kernels have no such stores here.
-std::optional<uint64_t> measure(size_t) { return std::nullopt; }
+std::optional<uint64_t> measure(size_t, uint64_t) { return kNeverStreams; }
 
 #endif
 
 }  // namespace
 
-std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes) {
+std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes, uint64_t last_level_bytes) {
   std::optional<uint64_t> bytes;
-  run_pinned(cpu, [&] { bytes = measure(largest_bytes); });
+  run_pinned(cpu, [&] { bytes = measure(largest_bytes, last_level_bytes); });
   return bytes;
 }
 

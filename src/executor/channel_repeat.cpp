@@ -72,7 +72,7 @@ bool ChannelRun::note_compute(const Op& op) {
     if (delivery.store_to == nullptr) continue;
     std::byte** place = &frame.destinations[slot++];
     bool is_slot = delivery.kind == MessageKind::kSlot;
-    if (is_slot) repeat_.find_slot(place, to_peer(i).send_stream(channel_), size_bytes);
+    if (is_slot) repeat_.find_slot(place, to_peer(i).send_stream(channel_), size_bytes, frame.value != nullptr);
   }
   if (size_bytes > 0 && !frame.destinations.empty()) note_work(op);
   const std::byte** value = moves(op) && frame.destinations.empty() ? &frame.sources[0] : &frame.value;

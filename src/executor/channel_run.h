@@ -74,6 +74,7 @@ class ChannelRun {
   struct Delivery {
     MessageKind kind = MessageKind::kSignal;
     std::byte* store_to = nullptr;        // the kernel stores here; null: nothing to store
+    std::byte* fill = nullptr;            // a slot that gets a copy of the value, which lies elsewhere too
     const std::byte* payload = nullptr;   // what the message carries or refers to
     Window into;                          // kDirect by a put: the payload goes here, in the peer's output
   };
@@ -145,6 +146,7 @@ class ChannelRun {
   bool moves(const Op& op) const;
   void choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
+  bool is_filled_apart(Peer& to) const;
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
@@ -152,6 +154,7 @@ class ChannelRun {
   bool is_pulled(const Peer& to) const;
   const std::byte* home_of(const Send& send, uint64_t slice) const;
   Status combine(const Op& op);
+  void fill_slots(const Op& op);
   // Wherever the two ends lie.
   Status move(std::byte* to, const std::byte* from, uint64_t size_bytes, Store store) const;
   const DeviceMemory* device_of(const std::byte* data) const;
@@ -224,6 +227,7 @@ class ChannelRun {
   uint64_t repeat_of_ = 0;                 // the start() that it is of; 0: none
   bool repeats_ = false;                   // this call goes by it
   bool has_fallen_back_ = false;           // in the last call the walk had to be left
+  bool has_filled_ = false;                // in the last call slots were filled apart, which no repeat does
   size_t most_sources_ = 0;                // of any kCompute
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 

@@ -123,7 +123,9 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery& delivery = frame.deliveries[i];
     if (lies_in_arena(delivery.kind)) {
-      std::byte* slot = slot_of(peer(program_->sends[op.sends.first + i].peer));
+      Peer& to = peer(program_->sends[op.sends.first + i].peer);
+      if (delivery.kind == MessageKind::kSlot && is_filled_apart(to)) return compose(op, 0);
+      std::byte* slot = slot_of(to);
       if (delivery.payload != nullptr) delivery.payload = slot;
       delivery.store_to = slot;
     }
@@ -255,27 +257,34 @@ void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
 }
 
 ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
-  if (frame_->value_bytes == 0) return {MessageKind::kSignal, nullptr, nullptr};
-  if (frame_->value_bytes <= inline_bytes_) return {MessageKind::kInline, nullptr, nullptr};
+  if (frame_->value_bytes == 0) return {.kind = MessageKind::kSignal};
+  if (frame_->value_bytes <= inline_bytes_) return {.kind = MessageKind::kInline};
   Peer& to = peer(send.peer);
   auto place = place_in_output(to, send, slice);
   if (!to.mapped()) {
     const std::byte* home = may_lend(to, send) ? home_of(send, slice) : nullptr;
     bool is_short = frame_->value_bytes <= StreamLayout::kShortBytes;
     MessageKind kind = place ? MessageKind::kDirect : is_short ? MessageKind::kShort : MessageKind::kSlot;
-    if (home != nullptr) return {kind, nullptr, home, place.value_or(Window())};
-    std::byte* slot = slot_of(to);
-    return {kind, slot, slot, place.value_or(Window())};
+    std::byte* slot = home == nullptr ? slot_of(to) : nullptr;
+    return {.kind = kind, .store_to = slot, .payload = home != nullptr ? home : slot, .into = place.value_or(Window())};
   }
-  if (place) return {MessageKind::kDirect, place_of(to, *place), nullptr, {}};
+  if (place) return {.kind = MessageKind::kDirect, .store_to = place_of(to, *place)};
   if (may_lend(to, send)) {
     bool shared = send.source.space == Space::kInput ? bool(call_->input_window) : bool(call_->output_window);
-    if (shared) return {MessageKind::kReference, nullptr, home_of(send, slice)};
+    if (shared) return {.kind = MessageKind::kReference, .payload = home_of(send, slice)};
     if (to.link().traits().pullable && is_pulled(to)) {
-      return {MessageKind::kPull, nullptr, home_of(send, slice)};
+      return {.kind = MessageKind::kPull, .payload = home_of(send, slice)};
     }
   }
-  return {MessageKind::kSlot, slot_of(to), nullptr};
+  std::byte* slot = slot_of(to);
+  if (is_filled_apart(to)) return {.kind = MessageKind::kSlot, .fill = slot};
+  return {.kind = MessageKind::kSlot, .store_to = slot};
+}
+
+// Only where the value lies in memory of this rank, too.
+bool ChannelRun::is_filled_apart(Peer& to) const {
+  bool lies_here = frame_->value != nullptr && !call_->is_on_devices();
+  return lies_here && to.send_stream(channel_).is_filled_apart(frame_->value_bytes);
 }
 
 std::byte* ChannelRun::slot_of(Peer& to) const {
@@ -324,18 +333,29 @@ const std::byte* ChannelRun::home_of(const Send& send, uint64_t slice) const {
 
 Status ChannelRun::combine(const Op& op) {
   const Frame& frame = *frame_;
-  if (frame.value_bytes == 0 || frame.destinations.empty()) return {};
+  if (frame.value_bytes == 0) return {};
   if (!moves(op)) {
-    reduce_sources(op);
-    return {};
+    if (!frame.destinations.empty()) reduce_sources(op);
+  } else {
+    Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
+    for (size_t i = 0; i < frame.destinations.size(); ++i) {
+      std::byte* to = frame.destinations[i];
+      bool is_there = to == frame.sources[0] || (call_->is_on_devices() && has_come_before(op, i));
+      if (!is_there) TUTTI_TRY(move(to, frame.sources[0], frame.value_bytes, store));
+    }
   }
-  Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
-  for (size_t i = 0; i < frame.destinations.size(); ++i) {
-    std::byte* to = frame.destinations[i];
-    bool is_there = to == frame.sources[0] || (call_->is_on_devices() && has_come_before(op, i));
-    if (!is_there) TUTTI_TRY(move(to, frame.sources[0], frame.value_bytes, store));
-  }
+  fill_slots(op);
   return {};
+}
+
+void ChannelRun::fill_slots(const Op& op) {
+  const std::byte* value = moves(op) ? frame_->sources[0] : frame_->value;
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    std::byte* slot = frame_->deliveries[i].fill;
+    if (slot == nullptr) continue;
+    has_filled_ = true;
+    peer(program_->sends[op.sends.first + i].peer).send_stream(channel_).fill(slot, value, frame_->value_bytes);
+  }
 }
 
 // What is a chunk of the input and of the output is the same data in both.
@@ -389,7 +409,7 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
     if (delivery.into) {
       into = {to.find(delivery.into.memory_id), delivery.into.offset};
       // It was taken back while the link was full. A slot there is.
-      if (into.memory == nullptr) delivery = {MessageKind::kSlot, nullptr, delivery.payload, {}};
+      if (into.memory == nullptr) delivery = {.kind = MessageKind::kSlot, .payload = delivery.payload};
     }
     const std::byte* payload = delivery.kind == MessageKind::kInline ? frame_->value : delivery.payload;
     auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload, into);

@@ -1,6 +1,7 @@
 #include "executor/peer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace tutti {
@@ -85,6 +86,7 @@ SendStream::SendStream(Peer& peer, int channel)
       payloads_offset_(peer.layout_.payload_offset(peer.self_, channel, 0)),
       line_count_(peer.layout_.shape(channel).message_lines()),
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
+      peer_is_mapped_(peer.mapped()),
       slot_users_(slots_.count),
       freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
       shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
@@ -104,6 +106,15 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
     filling_ = BufferPool::of_process().take(is_short ? StreamLayout::kShortBytes : peer_.layout_.slot_bytes);
   }
   return stage_ != nullptr ? stage_ : filling_.data();
+}
+
+void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes) {
+  Store way = stores_.way(size_bytes);
+  if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, way);
+  auto start = std::chrono::steady_clock::now();
+  copy(slot, from, size_bytes, way);
+  std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
+  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()));
 }
 
 void SendStream::give_back(uint64_t puts_completed) {
@@ -164,6 +175,7 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
   if (by_put && payload.data() == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
   if (takes_slot(kind)) {
+    stores_.count(payload.size());
     slot_users_[slots_.next] = sent_;
     slots_.advance();
   }

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "executor/buffer_pool.h"
 #include "executor/message.h"
+#include "executor/slot_stores.h"
 #include "executor/stream_layout.h"
 #include "transports/transport.h"
 
@@ -81,6 +82,12 @@ class SendStream {
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
+  // Copies the payload of the next message there, where it is mapped.
+  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes);
+  // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
+  bool is_filled_apart(uint64_t size_bytes) const {
+    return peer_is_mapped_ && (stores_.is_trial(size_bytes) || stores_.way(size_bytes) == Store::kStreaming);
+  }
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
   // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds
@@ -114,6 +121,8 @@ class SendStream {
   const uint64_t payloads_offset_;
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
+  const bool peer_is_mapped_;
+  SlotStores stores_;               // into such slots
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
   std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,

@@ -30,8 +30,9 @@ void Repeat::find(const std::byte** place, RecvStream& received) {
   actions_.push_back({.kind = Kind::kFind, .op = op_, .from = &received, .place = place});
 }
 
-void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .size_bytes = size_bytes, .to = &to, .target = place});
+void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here) {
+  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .size_bytes = size_bytes, .to = &to, .target = place,
+                      .lies_here = lies_here});
 }
 
 void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
@@ -118,7 +119,10 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
     case Kind::kAwaitRoom: return action.to->has_room() ? Walk::kDone : Walk::kWaits;
     case Kind::kSend: return send(action, signature);
     case Kind::kFind: *action.place = action.from->payload(); break;
-    case Kind::kFindSlot: *action.target = action.to->slot(action.size_bytes, spread_); break;
+    case Kind::kFindSlot:
+      if (action.lies_here && action.to->is_filled_apart(action.size_bytes)) return Walk::kElse;
+      *action.target = action.to->slot(action.size_bytes, spread_);
+      break;
     case Kind::kCopy:
       if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;

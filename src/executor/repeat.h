@@ -32,7 +32,8 @@ class Repeat {
   // before it is sent.
   void send(Peer& peer, SendStream& to, const Message& message, const std::byte** value);
   void find(const std::byte** place, RecvStream& received);
-  void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes);
+  // `lies_here`: so does the value, and may be copied there instead.
+  void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
   void reduce(const ReduceArgs& args);
@@ -78,6 +79,7 @@ class Repeat {
     const std::byte* lent = nullptr;
     std::byte* into = nullptr;
     std::byte** target = nullptr;
+    bool lies_here = false;
   };
   struct Lender {
     Peer* peer = nullptr;

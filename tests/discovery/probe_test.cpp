@@ -55,6 +55,16 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   CHECK(costs.memory_bytes_per_s == Costs().memory_bytes_per_s);
 }
 
+TEST_CASE("stores past the caches are not ruled out by what the last level of them holds") {
+  auto bytes = probe_streaming_bytes(0, 2 << 20, 4 << 20);
+  REQUIRE(bytes.has_value());
+#ifdef __SSE2__
+  CHECK(*bytes <= 4 << 20);
+#else
+  CHECK(*bytes == kNeverStreams);
+#endif
+}
+
 TEST_CASE("probes on a CPU that does not exist still end") {
   CHECK(probe_memory(4000, {}, 1 << 20).has_value());
   CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());

@@ -159,6 +159,25 @@ TEST_CASE("a call made again is right when the messages of some ranks are of ano
   }
 }
 
+TEST_CASE("results are right while it is tried whether slots are better filled through the caches or past them") {
+  constexpr int kCalls = 80;  // the trial begins with the 25th payload of a size, and takes six
+  const std::string over = GENERATE("loopback", "shm");
+  for (int nranks : {2, 3}) {
+    for (const Algorithm* algorithm : algorithms()) {
+      Case which{.algorithm = algorithm, .collective = algorithm->collective, .nranks = nranks, .slice_bytes = 16384};
+      which.root = has_root(which.collective) ? nranks - 1 : -1;
+      which.count = which.collective == TUTTI_BARRIER ? 0 : 3000;
+      INFO(which.text() << " over " << over);
+      Repeated calls(which, fabric(over).make);
+      auto statuses = calls.each([&](int rank) -> Status {
+        for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
+        return {};
+      });
+      for (const Status& status : statuses) CHECK(status.message() == "");
+    }
+  }
+}
+
 TEST_CASE("a link that breaks in a call made again ends every rank with an error") {
   const std::string over = GENERATE("loopback", "shm");
   Chance chance(kSeed + 1);

@@ -1,0 +1,79 @@
+// SlotStores: whether a stream's payloads go into the peer's slots by stores through the caches or past them. A slot's
+// lines are in the peer's caches, which read them. Where its core is near they come from there at once, and are read
+// again from there; where it is far they are taken away one by one, and a store past the caches takes a tenth of the
+// time. Which it is depends on where the ranks run, and changes; so every now and then a few payloads are stored in
+// both ways, and timed. The sender alone decides: to the receiver the messages are the same.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace tutti {
+
+class SlotStores {
+ public:
+  static constexpr uint64_t kLeastBytes = 1024;  // less is not worth a look at the clock
+
+  // How the next payload of this size is stored.
+  Store way(uint64_t size_bytes) const {
+    if (size_bytes < kLeastBytes) return Store::kCached;
+    const Kind& kind = kind_of(size_bytes);
+    bool is_other = is_due(kind) && kind.tried % 2 != 0;
+    return kind.past_caches != is_other ? Store::kStreaming : Store::kCached;
+  }
+  // Whether it is to be timed.
+  bool is_trial(uint64_t size_bytes) const { return size_bytes >= kLeastBytes && is_due(kind_of(size_bytes)); }
+  // One whose turn to be tried has not come.
+  void count(uint64_t size_bytes) {
+    if (size_bytes < kLeastBytes) return;
+    if (Kind& kind = kind_of(size_bytes); kind.to_trial > 0) --kind.to_trial;
+  }
+  // What a payload that was to be timed took.
+  void took(uint64_t size_bytes, uint64_t ns) {
+    Kind& kind = kind_of(size_bytes);
+    float& least = kind.least_ns_per_byte[way(size_bytes) == Store::kStreaming ? 1 : 0];
+    float ns_per_byte = static_cast<float>(ns) / static_cast<float>(size_bytes);
+    least = kind.tried < 2 ? ns_per_byte : std::min(least, ns_per_byte);
+    if (++kind.tried < 2 * kOfEachWay) return;
+    bool past_caches = kind.least_ns_per_byte[1] * kWorthIt < kind.least_ns_per_byte[0];
+    kind.period = past_caches == kind.past_caches ? std::min(2 * kind.period, kMostPeriod) : kLeastPeriod;
+    kind.past_caches = past_caches;
+    kind.tried = 0;
+    kind.to_trial = kind.period;
+  }
+
+ private:
+  static constexpr uint32_t kOfEachWay = 3;
+  static constexpr uint32_t kFirst = 24;  // nobody has touched their slots before
+  static constexpr uint32_t kLeastPeriod = 64;
+  static constexpr uint32_t kMostPeriod = 4096;
+  // From memory the receiver loads more slowly than from the caches of a core nearby.
+  static constexpr float kWorthIt = 2;
+
+  // Payloads of about the same size.
+  struct Kind {
+    uint32_t to_trial = kFirst;  // payloads until the next one; 0: it is going on,
+    uint32_t tried = 0;          // with so many so far
+    uint32_t period = kLeastPeriod / 2;
+    bool past_caches = false;
+    std::array<float, 2> least_ns_per_byte{};  // through the caches, past them
+  };
+  static constexpr size_t kKinds = 9;  // powers of two, from kLeastBytes on
+
+  static bool is_due(const Kind& kind) { return kind.to_trial == 0; }
+  static size_t index_of(uint64_t size_bytes) {
+    auto above = static_cast<size_t>(std::bit_width(size_bytes) - std::bit_width(kLeastBytes));
+    return std::min(above, kKinds - 1);
+  }
+  const Kind& kind_of(uint64_t size_bytes) const { return kinds_[index_of(size_bytes)]; }
+  Kind& kind_of(uint64_t size_bytes) { return kinds_[index_of(size_bytes)]; }
+
+  std::array<Kind, kKinds> kinds_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,68 @@
+// Whether payloads are stored into slots through the caches or past them (executor/slot_stores.h).
+#include <catch2/catch.hpp>
+
+#include <functional>
+
+#include "executor/slot_stores.h"
+
+using namespace tutti;
+
+namespace {
+
+// What a payload takes when it is stored like this.
+using Cost = std::function<double(Store way)>;
+
+double near(Store way) { return way == Store::kCached ? 0.05 : 0.08; }
+double far(Store way) { return way == Store::kCached ? 0.5 : 0.05; }
+
+// So many payloads; how many of them were stored past the caches.
+int send(SlotStores& stores, int count, uint64_t size_bytes, const Cost& ns_per_byte) {
+  int past_caches = 0;
+  for (int i = 0; i < count; ++i) {
+    Store way = stores.way(size_bytes);
+    past_caches += way == Store::kStreaming;
+    double ns = ns_per_byte(way) * static_cast<double>(size_bytes);
+    if (stores.is_trial(size_bytes)) stores.took(size_bytes, static_cast<uint64_t>(ns));
+    stores.count(size_bytes);
+  }
+  return past_caches;
+}
+
+}  // namespace
+
+TEST_CASE("near a peer payloads go through the caches, far from it past them, and whichever it is can change") {
+  const uint64_t size = GENERATE(uint64_t{1024}, 5000, uint64_t{1} << 20);
+  SlotStores stores;
+  send(stores, 1000, size, near);
+  CHECK(stores.way(size) == Store::kCached);
+  send(stores, 5000, size, far);
+  CHECK(send(stores, 1000, size, far) >= 990);
+  send(stores, 5000, size, near);
+  CHECK(send(stores, 1000, size, near) <= 10);
+}
+
+TEST_CASE("trials become rare where they find the same again") {
+  SlotStores stores;
+  const uint64_t size = 64 << 10;
+  CHECK(send(stores, 100, size, near) >= 3);
+  send(stores, 20'000, size, near);
+  CHECK(send(stores, 40'000, size, near) <= 40);
+}
+
+TEST_CASE("sizes are tried apart, and small ones not at all") {
+  SlotStores stores;
+  send(stores, 1000, 64 << 10, far);
+  CHECK(stores.way(64 << 10) == Store::kStreaming);
+  CHECK(stores.way(4096) == Store::kCached);
+  CHECK(send(stores, 1000, 1023, far) == 0);
+  CHECK_FALSE(stores.is_trial(1023));
+}
+
+TEST_CASE("payloads that were disturbed do not decide") {
+  SlotStores stores;
+  int number = 0;
+  // The quickest of three in each way counts.
+  Cost disturbed = [&](Store way) { return ++number % 3 == 0 ? near(way) : 40 * near(way); };
+  send(stores, 10'000, 8192, disturbed);
+  CHECK(stores.way(8192) == Store::kCached);
+}
