@@ -30,9 +30,9 @@ struct CacheSizes {
 // On buffers of `buffer_bytes` each, three of them.
 std::optional<MemoryRates> probe_memory(int cpu, CacheSizes caches, uint64_t buffer_bytes);
 
-// The size from which on a copy whose result is read next is quicker with stores past the caches. When it is not even at
-// `largest_bytes`: `last_level_bytes` where that is larger, since what was measured shows nothing of it then, else
-// kNeverStreams. That also where the kernels have no such stores. Two buffers of `largest_bytes`.
+// The size from which on a copy whose result is read next is quicker with stores past the caches. When it is not even
+// at `largest_bytes`: `last_level_bytes` where that is larger, since what was measured shows nothing of it then, else
+// kNeverStreams; that also where the kernels have no such stores. Two buffers of `largest_bytes`.
 std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes, uint64_t last_level_bytes);
 
 // Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.
