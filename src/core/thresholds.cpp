@@ -31,6 +31,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   return {.may_try_pulls = may_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),
+          .memory_ns_per_byte = 1e9F / static_cast<float>(std::max<uint64_t>(1, costs.copy_bytes_per_s.value)),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
 }
 

@@ -26,6 +26,7 @@ struct DataPathOptions {
   bool may_try_pulls = false;                      // of calls from kLeastTried on, which find out what is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots
+  float memory_ns_per_byte = 0.1F;                 // of a copy by one core, in memory
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers
 };
 

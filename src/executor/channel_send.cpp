@@ -354,7 +354,8 @@ void ChannelRun::fill_slots(const Op& op) {
     std::byte* slot = frame_->deliveries[i].fill;
     if (slot == nullptr) continue;
     has_filled_ = true;
-    peer(program_->sends[op.sends.first + i].peer).send_stream(channel_).fill(slot, value, frame_->value_bytes);
+    SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
+    to.fill(slot, value, frame_->value_bytes, call_->options.memory_ns_per_byte);
   }
 }
 

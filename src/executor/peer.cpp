@@ -108,13 +108,13 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
   return stage_ != nullptr ? stage_ : filling_.data();
 }
 
-void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes) {
+void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, float memory_ns_per_byte) {
   Store way = stores_.way(size_bytes);
   if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, way);
   auto start = std::chrono::steady_clock::now();
   copy(slot, from, size_bytes, way);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
-  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()));
+  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
 }
 
 void SendStream::give_back(uint64_t puts_completed) {

@@ -83,7 +83,7 @@ class SendStream {
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
   // Copies the payload of the next message there, where it is mapped.
-  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes);
+  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, float memory_ns_per_byte);
   // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
   bool is_filled_apart(uint64_t size_bytes) const {
     return peer_is_mapped_ && (stores_.is_trial(size_bytes) || stores_.way(size_bytes) == Store::kStreaming);

@@ -1,8 +1,9 @@
 // SlotStores: whether a stream's payloads go into the peer's slots by stores through the caches or past them. A slot's
 // lines are in the peer's caches, which read them. Where its core is near they come from there at once, and are read
 // again from there; where it is far they are taken away one by one, and a store past the caches takes a tenth of the
-// time. Which it is depends on where the ranks run, and changes; so every now and then a few payloads are stored in
-// both ways, and timed. The sender alone decides: to the receiver the messages are the same.
+// time, but the receiver loads from memory then. Which it is depends on where the ranks run, and changes; so every now
+// and then a few payloads are stored in both ways, and timed. The sender alone decides: to the receiver the messages
+// are the same.
 #pragma once
 
 #include <algorithm>
@@ -33,14 +34,14 @@ class SlotStores {
     if (size_bytes < kLeastBytes) return;
     if (Kind& kind = kind_of(size_bytes); kind.to_trial > 0) --kind.to_trial;
   }
-  // What a payload that was to be timed took.
-  void took(uint64_t size_bytes, uint64_t ns) {
+  // What a payload that was to be timed took; and a byte that is loaded from memory takes at most.
+  void took(uint64_t size_bytes, uint64_t ns, float memory_ns_per_byte) {
     Kind& kind = kind_of(size_bytes);
     float& least = kind.least_ns_per_byte[way(size_bytes) == Store::kStreaming ? 1 : 0];
     float ns_per_byte = static_cast<float>(ns) / static_cast<float>(size_bytes);
     least = kind.tried < 2 ? ns_per_byte : std::min(least, ns_per_byte);
     if (++kind.tried < 2 * kOfEachWay) return;
-    bool past_caches = kind.least_ns_per_byte[1] * kWorthIt < kind.least_ns_per_byte[0];
+    bool past_caches = kind.least_ns_per_byte[1] + memory_ns_per_byte < kind.least_ns_per_byte[0];
     kind.period = past_caches == kind.past_caches ? std::min(2 * kind.period, kMostPeriod) : kLeastPeriod;
     kind.past_caches = past_caches;
     kind.tried = 0;
@@ -52,8 +53,6 @@ class SlotStores {
   static constexpr uint32_t kFirst = 24;  // nobody has touched their slots before
   static constexpr uint32_t kLeastPeriod = 64;
   static constexpr uint32_t kMostPeriod = 4096;
-  // From memory the receiver loads more slowly than from the caches of a core nearby.
-  static constexpr float kWorthIt = 2;
 
   // Payloads of about the same size.
   struct Kind {

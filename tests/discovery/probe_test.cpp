@@ -56,10 +56,10 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
 }
 
 TEST_CASE("stores past the caches are not ruled out by what the last level of them holds") {
-  auto bytes = probe_streaming_bytes(0, 2 << 20, 4 << 20);
+  auto bytes = probe_streaming_bytes(0, 8 << 20, 16 << 20);
   REQUIRE(bytes.has_value());
 #ifdef __SSE2__
-  CHECK(*bytes <= 4 << 20);
+  CHECK(*bytes <= 16 << 20);
 #else
   CHECK(*bytes == kNeverStreams);
 #endif

@@ -12,6 +12,8 @@ namespace {
 // What a payload takes when it is stored like this.
 using Cost = std::function<double(Store way)>;
 
+constexpr float kMemoryNsPerByte = 0.1F;
+
 double near(Store way) { return way == Store::kCached ? 0.05 : 0.08; }
 double far(Store way) { return way == Store::kCached ? 0.5 : 0.05; }
 
@@ -22,7 +24,7 @@ int send(SlotStores& stores, int count, uint64_t size_bytes, const Cost& ns_per_
     Store way = stores.way(size_bytes);
     past_caches += way == Store::kStreaming;
     double ns = ns_per_byte(way) * static_cast<double>(size_bytes);
-    if (stores.is_trial(size_bytes)) stores.took(size_bytes, static_cast<uint64_t>(ns));
+    if (stores.is_trial(size_bytes)) stores.took(size_bytes, static_cast<uint64_t>(ns), kMemoryNsPerByte);
     stores.count(size_bytes);
   }
   return past_caches;
@@ -39,6 +41,13 @@ TEST_CASE("near a peer payloads go through the caches, far from it past them, an
   CHECK(send(stores, 1000, size, far) >= 990);
   send(stores, 5000, size, near);
   CHECK(send(stores, 1000, size, near) <= 10);
+}
+
+TEST_CASE("what the sender saves has to be more than the receiver may lose") {
+  SlotStores stores;
+  auto few_places = [](Store way) { return way == Store::kCached ? 0.08 : 0.02; };
+  send(stores, 1000, 4096, few_places);
+  CHECK(stores.way(4096) == Store::kCached);
 }
 
 TEST_CASE("trials become rare where they find the same again") {
