@@ -1,6 +1,7 @@
 #include "executor/peer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -86,12 +87,12 @@ SendStream::SendStream(Peer& peer, int channel)
       payloads_offset_(peer.layout_.payload_offset(peer.self_, channel, 0)),
       line_count_(peer.layout_.shape(channel).message_lines()),
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
-      peer_is_mapped_(peer.mapped()),
       slot_users_(slots_.count),
       freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
       shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
       short_stride_(peer.layout_.shape(channel).short_stride()),
-      channel_(channel == peer.layout_.direct_channel() ? kNoChannel : channel) {
+      channel_(channel == peer.layout_.direct_channel() ? kNoChannel : channel),
+      peer_is_mapped_(peer.mapped()) {
   if (!peer.mapped()) filled_.reserve(std::max<uint64_t>(slots_.count, line_count_));
 }
 
@@ -111,8 +112,11 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
 void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, float memory_ns_per_byte) {
   Store way = stores_.way(size_bytes);
   if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, way);
+  // What waits in the core's store buffer belongs to the time, and what waited there before does not.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   auto start = std::chrono::steady_clock::now();
   copy(slot, from, size_bytes, way);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
   stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
 }
@@ -175,7 +179,7 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
   if (by_put && payload.data() == filling_.data()) filled_.push_back({peer_.puts_, std::move(filling_)});
   ++sent_;
   if (takes_slot(kind)) {
-    stores_.count(payload.size());
+    if (peer_is_mapped_) stores_.count(payload.size());
     slot_users_[slots_.next] = sent_;
     slots_.advance();
   }

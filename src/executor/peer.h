@@ -121,8 +121,6 @@ class SendStream {
   const uint64_t payloads_offset_;
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
-  const bool peer_is_mapped_;
-  SlotStores stores_;               // into such slots
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
   std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
@@ -136,6 +134,8 @@ class SendStream {
   const uint64_t shorts_offset_;
   const uint64_t short_stride_;
   const int channel_;               // as links know it
+  const bool peer_is_mapped_;
+  SlotStores stores_;               // into slots of such a peer
 };
 
 // Whether a payload comes from memory of the sender's caller, and still lies there.

@@ -31,8 +31,8 @@ void Repeat::find(const std::byte** place, RecvStream& received) {
 }
 
 void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here) {
-  actions_.push_back({.kind = Kind::kFindSlot, .op = op_, .size_bytes = size_bytes, .to = &to, .target = place,
-                      .lies_here = lies_here});
+  actions_.push_back({.kind = Kind::kFindSlot, .lies_here = lies_here, .op = op_, .size_bytes = size_bytes, .to = &to,
+                      .target = place});
 }
 
 void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {

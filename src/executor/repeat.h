@@ -15,7 +15,8 @@ namespace tutti {
 
 class Repeat {
  public:
-  // How far a walk came. kElse: a message is not as it was, or a send has failed.
+  // How far a walk came. kElse: a message is not as it was, a slot is to be
+  // filled from what lies elsewhere (SendStream::is_filled_apart()), or a send has failed.
   enum class Walk : uint8_t { kDone, kWaits, kElse };
 
   // What is noted from now on is of a new call, whose payloads go through their slots like this.
@@ -68,6 +69,7 @@ class Repeat {
   struct Action {
     Kind kind = Kind::kRelease;
     MessageKind message = MessageKind::kInline;
+    bool lies_here = false;
     uint32_t op = 0;
     uint32_t size_bytes = 0;
     uint32_t index = 0;         // of its message, its reduction, or its first lender,
@@ -79,7 +81,6 @@ class Repeat {
     const std::byte* lent = nullptr;
     std::byte* into = nullptr;
     std::byte** target = nullptr;
-    bool lies_here = false;
   };
   struct Lender {
     Peer* peer = nullptr;

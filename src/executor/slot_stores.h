@@ -20,16 +20,25 @@ class SlotStores {
  public:
   static constexpr uint64_t kLeastBytes = 1024;  // less is not worth a look at the clock
 
+  SlotStores() {
+    for (size_t i = 0; i < kKinds; ++i) {
+      uint64_t places = kUntouchedBytes / (kLeastBytes << i);
+      kinds_[i].to_trial = static_cast<uint32_t>(std::clamp(places, kLeastFirst, kMostFirst));
+    }
+  }
+
   // How the next payload of this size is stored.
   Store way(uint64_t size_bytes) const {
     if (size_bytes < kLeastBytes) return Store::kCached;
     const Kind& kind = kind_of(size_bytes);
-    bool is_other = is_due(kind) && kind.tried % 2 != 0;
+    bool is_other = is_trial(size_bytes) && kind.tried % 2 != 0;
     return kind.past_caches != is_other ? Store::kStreaming : Store::kCached;
   }
   // Whether it is to be timed.
-  bool is_trial(uint64_t size_bytes) const { return size_bytes >= kLeastBytes && is_due(kind_of(size_bytes)); }
-  // One whose turn to be tried has not come.
+  bool is_trial(uint64_t size_bytes) const {
+    return kHasBoth && size_bytes >= kLeastBytes && is_due(kind_of(size_bytes));
+  }
+  // After each payload of the stream.
   void count(uint64_t size_bytes) {
     if (size_bytes < kLeastBytes) return;
     if (Kind& kind = kind_of(size_bytes); kind.to_trial > 0) --kind.to_trial;
@@ -49,15 +58,21 @@ class SlotStores {
   }
 
  private:
+#ifdef __SSE2__
+  static constexpr bool kHasBoth = true;
+#else
+  static constexpr bool kHasBoth = false;  // the kernels' stores past the caches are ordinary ones there
+#endif
   static constexpr uint32_t kOfEachWay = 3;
-  static constexpr uint32_t kFirst = 24;  // nobody has touched their slots before
+  // The first trial comes when a stream's payloads have been in all places of its slots, whose pages come with that.
+  static constexpr uint64_t kUntouchedBytes = 2 << 20, kLeastFirst = 24, kMostFirst = 256;
   static constexpr uint32_t kLeastPeriod = 64;
   static constexpr uint32_t kMostPeriod = 4096;
 
   // Payloads of about the same size.
   struct Kind {
-    uint32_t to_trial = kFirst;  // payloads until the next one; 0: it is going on,
-    uint32_t tried = 0;          // with so many so far
+    uint32_t to_trial = 0;  // payloads until the next one; 0: it is going on,
+    uint32_t tried = 0;     // with so many so far
     uint32_t period = kLeastPeriod / 2;
     bool past_caches = false;
     std::array<float, 2> least_ns_per_byte{};  // through the caches, past them

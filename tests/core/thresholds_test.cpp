@@ -45,6 +45,9 @@ TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits
   CHECK_FALSE(options.may_try_pulls);
   CHECK(data_path_for(one_host(4, 8, measured(1)), 0).may_try_pulls);
   CHECK(options.streaming_min_bytes == 4 << 20);
+  Costs slow;
+  slow.copy_bytes_per_s.value = 8'000'000'000;
+  CHECK(data_path_for(one_host(2, 2, slow), 0).memory_ns_per_byte == 0.125F);
 }
 
 TEST_CASE("where stores past the caches never pay off nothing is stored so, however many ranks share a cache") {
