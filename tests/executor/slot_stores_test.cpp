@@ -32,6 +32,8 @@ int send(SlotStores& stores, int count, uint64_t size_bytes, const Cost& ns_per_
 
 }  // namespace
 
+#ifdef __SSE2__
+
 TEST_CASE("near a peer payloads go through the caches, far from it past them, and whichever it is can change") {
   const uint64_t size = GENERATE(uint64_t{1024}, 5000, uint64_t{1} << 20);
   SlotStores stores;
@@ -78,3 +80,14 @@ TEST_CASE("payloads that were disturbed do not decide") {
   send(stores, 10'000, 8192, disturbed);
   CHECK(stores.way(8192) == Store::kCached);
 }
+
+#else
+
+TEST_CASE("where the kernels have no stores past the caches, nothing is tried") {
+  SlotStores stores;
+  CHECK(send(stores, 1000, 64 << 10, far) == 0);
+  CHECK_FALSE(stores.is_trial(64 << 10));
+  CHECK(send(stores, 1000, 1023, near) == 0);
+}
+
+#endif
