@@ -76,6 +76,15 @@ class Repeated {
     return error(Code::kSystem, "rank {}, call {} wrote beside its result", rank, number);
   }
 
+  // All ranks make so many calls, and each gives them their results.
+  void check(int calls) {
+    auto statuses = each([&](int rank) -> Status {
+      for (int number = 0; number < calls; ++number) TUTTI_TRY(call(rank, number));
+      return {};
+    });
+    for (const Status& status : statuses) CHECK(status.message() == "");
+  }
+
   int repeated() const { return repeated_; }
   void set_options(const DataPathOptions& options) {
     for (auto& each : bound_) each->call.options = options;
@@ -106,11 +115,7 @@ TEST_CASE("a call made again gives each rank its result, also over links that ho
       Case which = draw_repeatable(chance, *algorithm, nranks);
       INFO(which.text() << " over " << over << ", faults " << with_holds);
       Repeated calls(which, with_holds ? with_faults(over, faults) : fabric(over).make);
-      auto statuses = calls.each([&](int rank) -> Status {
-        for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
-        return {};
-      });
-      for (const Status& status : statuses) CHECK(status.message() == "");
+      calls.check(kCalls);
       repeated += calls.repeated();
     }
   }
@@ -132,11 +137,7 @@ TEST_CASE("lines, slots, references, direct stores, bare signals and steps that 
                    .memory = memory};
   INFO(which.text() << " over " << over);
   Repeated calls(which, fabric(over).make);
-  auto statuses = calls.each([&](int rank) -> Status {
-    for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
-    return {};
-  });
-  for (const Status& status : statuses) CHECK(status.message() == "");
+  calls.check(kCalls);
   CHECK(calls.repeated() == kRanks * (kCalls - 1));
 }
 
@@ -175,11 +176,7 @@ TEST_CASE("calls are repeated again after a trial of how slots are filled, but n
              .count = kBytes / 4};
   Repeated calls(which, fabric("shm").make);
   calls.set_options({.memory_ns_per_byte = past_caches ? -1e9F : 1e9F});
-  auto statuses = calls.each([&](int rank) -> Status {
-    for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
-    return {};
-  });
-  for (const Status& status : statuses) CHECK(status.message() == "");
+  calls.check(kCalls);
   // The first trial begins within the first 256 calls; one takes six, and two more until calls are repeated again.
   INFO("repeated " << calls.repeated() << ", past caches " << past_caches);
   if (past_caches) CHECK((calls.repeated() > 0 && calls.repeated() <= kRanks * 256));
@@ -196,11 +193,7 @@ TEST_CASE("results are right while it is tried whether slots are better filled t
       which.count = which.collective == TUTTI_BARRIER ? 0 : 3000;
       INFO(which.text() << " over " << over);
       Repeated calls(which, fabric(over).make);
-      auto statuses = calls.each([&](int rank) -> Status {
-        for (int number = 0; number < kCalls; ++number) TUTTI_TRY(calls.call(rank, number));
-        return {};
-      });
-      for (const Status& status : statuses) CHECK(status.message() == "");
+      calls.check(kCalls);
     }
   }
 }
