@@ -22,7 +22,7 @@
 #include "limit_ways.h"
 #include "loop.h"
 
-enum { kMostRanks = 256, kTuneFloats = 1 << 22 };
+enum { kMostRanks = 256, kTuneFloats = 1 << 22, kTurns = 3 };
 /* Between buffers: at a multiple of 128 MiB from each other some processors' caches hold less of both. */
 enum { kApart = 17 * 4096 };
 
@@ -51,14 +51,17 @@ static double try_out(struct rank* self, const struct way* way, const float* in,
   return now_s() - start;
 }
 
-/* All ranks make it together; rank 0 decides. Leaves no result in `out`: the check is to see the chosen way's. */
+/* All ranks make it together; rank 0 decides. The ways take turns, and the quickest of a way counts: what disturbs the
+ * machine meets some of them only. Leaves no result in `out`: the check is to see the chosen way's. */
 static void choose_way(struct rank* self, const float* in, float* out, size_t count) {
   double best_s = 0;
   int best = -1;
-  for (int i = 0; self->ways[i].all_reduce; ++i) {
-    if (!possible(self, &self->ways[i], count)) continue;
-    double time_s = try_out(self, &self->ways[i], in, out, count);
-    if (best < 0 || time_s < best_s) best = i, best_s = time_s;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (int i = 0; self->ways[i].all_reduce; ++i) {
+      if (!possible(self, &self->ways[i], count)) continue;
+      double time_s = try_out(self, &self->ways[i], in, out, count);
+      if (best < 0 || time_s < best_s) best = i, best_s = time_s;
+    }
   }
   if (self->rank == 0) atomic_store(&self->shared->chosen, best);
   memset(out, 0xEE, count * sizeof *out);

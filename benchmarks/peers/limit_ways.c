@@ -174,25 +174,31 @@ struct piece {
   size_t at;
   size_t count;
   size_t stage;
+  int past_caches; /* stores to the stages */
 };
 
 static float* stage(const struct rank* self, int rank, const struct piece* piece) {
   return self->shared->boards[rank].stages[piece->stage];
 }
 
+static void store(float* stage, const float* in, size_t count, int past_caches) {
+  if (past_caches)
+    stream(stage, in, count);
+  else
+    memcpy(stage, in, count * sizeof *stage);
+}
+
 /* The other ranks' parts of this rank's input. */
 static void copy_in(const struct rank* self, const float* in, const struct piece* piece) {
   float* to = stage(self, self->rank, piece);
   size_t begin = share(piece->count, self->rank, self->size), end = share(piece->count, self->rank + 1, self->size);
-  memcpy(to, in + piece->at, begin * sizeof *to);
-  memcpy(to + end, in + piece->at + end, (piece->count - end) * sizeof *to);
+  store(to, in + piece->at, begin, piece->past_caches);
+  store(to + end, in + piece->at + end, piece->count - end, piece->past_caches);
 }
 
-/* This rank's part, where nothing was copied in. */
-static void reduce_piece(const struct rank* self, const float* in, const struct piece* piece) {
-  size_t begin = share(piece->count, self->rank, self->size);
-  size_t count = share(piece->count, self->rank + 1, self->size) - begin;
-  float* sum = stage(self, self->rank, piece) + begin;
+/* All ranks' values of `count` elements of a piece, from its element `begin` on. */
+static void reduce_to(const struct rank* self, const float* in, const struct piece* piece, size_t begin, size_t count,
+                      float* sum) {
   const float* own = in + piece->at + begin;
   for (int i = 1; i < self->size; ++i) {
     const float* other = stage(self, (self->rank + i) % self->size, piece) + begin;
@@ -200,6 +206,22 @@ static void reduce_piece(const struct rank* self, const float* in, const struct 
       add(sum, own, other, count);
     else
       add_to(sum, other, count);
+  }
+}
+
+/* This rank's part, where nothing was copied in. */
+static void reduce_piece(const struct rank* self, const float* in, const struct piece* piece) {
+  size_t begin = share(piece->count, self->rank, self->size), end = share(piece->count, self->rank + 1, self->size);
+  float* result = stage(self, self->rank, piece);
+  if (!piece->past_caches) {
+    reduce_to(self, in, piece, begin, end - begin, result + begin);
+    return;
+  }
+  _Alignas(kLine) float sum[kBlockFloats];
+  for (size_t at = begin; at < end; at += kBlockFloats) {
+    size_t count = end - at < kBlockFloats ? end - at : kBlockFloats;
+    reduce_to(self, in, piece, at, count, sum);
+    stream(result + at, sum, count);
   }
 }
 
@@ -211,25 +233,40 @@ static void copy_out(const struct rank* self, float* out, const struct piece* pi
 }
 
 /* Three pieces at once are on their way, so that one barrier for each is enough. */
-static void through_stages(struct rank* self, const float* in, float* out, size_t count, size_t length) {
+static void step_through_stages(struct rank* self, const float* in, float* out, size_t count, size_t length,
+                                int past_caches) {
   size_t pieces = (count + length - 1) / length;
   struct piece piece[kStages] = {{0}};
   for (size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
       size_t at = step * length;
-      piece[step % kStages] = (struct piece){at, count - at < length ? count - at : length, self->pieces++ % kStages};
+      size_t now = count - at < length ? count - at : length;
+      piece[step % kStages] = (struct piece){at, now, self->pieces++ % kStages, past_caches};
       copy_in(self, in, &piece[step % kStages]);
     }
     if (step >= 1 && step <= pieces) reduce_piece(self, in, &piece[(step - 1) % kStages]);
     if (step >= 2) copy_out(self, out, &piece[(step - 2) % kStages]);
+    if (past_caches) stream_end();
     if (step <= pieces) barrier(self);
   }
+}
+
+static void through_stages(struct rank* self, const float* in, float* out, size_t count, size_t length) {
+  step_through_stages(self, in, out, count, length, 0);
+}
+
+/* What the other ranks read goes past the caches: between far cores a store through them waits until the other core's
+ * copy of its line is taken away. */
+static void past_stages(struct rank* self, const float* in, float* out, size_t count, size_t length) {
+  step_through_stages(self, in, out, count, length, 1);
 }
 
 const struct way kPrivateWays[] = {{one_hop, 0, kHopFloats},
                                           {through_stages, 1 << 12, 0},
                                           {through_stages, 1 << 14, 0},
                                           {through_stages, kStageFloats, 0},
+                                          {past_stages, 1 << 12, 0},
+                                          {past_stages, kStageFloats, 0},
                                           {through_kernel, 1 << 13, 0},
                                           {through_kernel, kStageFloats, 0},
                                           {0}};
