@@ -63,10 +63,17 @@ HWY_INLINE auto maximum(hn::Vec128<double> a, hn::Vec128<double> b) {
 
 #else
 
+// In registers: gcc would load each of them from memory twice, once for either order.
+template <class V>
+HWY_INLINE void keep_in_registers(V& a, V& b) {
+  __asm__("" : "+v"(a.raw), "+v"(b.raw));
+}
+
 // x86's minimum gives its second operand when one is NaN or both are zeros. Of the two orders, the bitwise "or" keeps a
 // NaN, keeps the sign of -0, and changes nothing when both are the same.
 template <class V>
 HWY_INLINE V minimum(V a, V b) {
+  keep_in_registers(a, b);
   return hn::Or(hn::Min(a, b), hn::Min(b, a));
 }
 template <class V>

@@ -12,6 +12,7 @@ PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.basename(sys.argv[0])
 CORES = len(os.sched_getaffinity(0))
 WORKERS = (1, 2)  # threads of each rank, of the table "workers"
+PEER_NAMES = ("openmpi", "openmpi-ucx", "mpich", "gloo", "ucc", "oneccl", "torch-gloo")  # "-tcp" comes behind some
 
 
 @dataclasses.dataclass
@@ -138,8 +139,16 @@ def copy():
                    lambda ranks, _: [sys.executable, os.path.join(PEERS, "memory_copy.py"), str(ranks)], role="copy")
 
 
-def peers(build, table, python):
+def peers(build, table, arguments):
     """Other libraries for a table ("shm", "tcp" or "startup"), and sentences about those that are missing."""
+    found, missing = installed(build, table, arguments.torch_python)
+    left_out = [library for library in found if library.name.removesuffix("-tcp") in arguments.without]
+    return ([library for library in found if library not in left_out],
+            missing + [f"{library.name}, as --without says" for library in left_out])
+
+
+def installed(build, table, python):
+    """The same, whatever the flags leave out."""
     tcp = table == "tcp"
     over_tcp = " over TCP" if tcp else ""
     tcp_name = "-tcp" if tcp else ""
@@ -181,7 +190,7 @@ def contest(build, table, collective, arguments):
     """The libraries of one table, tutti's own first, and sentences about those that are missing."""
     if table == "workers":
         return workers(build), []
-    others, missing = peers(build, table, arguments.torch_python)
+    others, missing = peers(build, table, arguments)
     libraries = own(build, table) + others
     if table == "shm" and collective == "all_reduce":
         libraries += limits(build)

@@ -33,7 +33,7 @@ def measured(library, ranks):
 
 def contest(build, arguments):
     """tutti's own, the others, and sentences about libraries that are missing."""
-    return lib.own(build, "shm"), *lib.peers(build, "startup", arguments.torch_python)
+    return lib.own(build, "shm"), *lib.peers(build, "startup", arguments)
 
 
 def duration_s(build, arguments):

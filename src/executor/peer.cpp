@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/log.h"
+
 namespace tutti {
 namespace {
 
@@ -118,7 +120,12 @@ void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_byte
   copy(slot, from, size_bytes, way);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
-  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
+  if (!stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte)) return;
+  auto [through, past] = stores_.ns_per_byte(size_bytes);
+  bool goes_past = stores_.way(size_bytes) == Store::kStreaming;
+  log_debug("payloads of some {} bytes are stored for rank {} {} the caches from now on: {:.3f} ns a byte through them, "
+            "{:.3f} past them, {:.3f} in memory", size_bytes, peer_.rank(), goes_past ? "past" : "through", through, past,
+            memory_ns_per_byte);
 }
 
 void SendStream::give_back(uint64_t puts_completed) {

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "executor/slot_stores.h"
 
@@ -43,6 +45,22 @@ TEST_CASE("near a peer payloads go through the caches, far from it past them, an
   CHECK(send(stores, 1000, size, far) >= 990);
   send(stores, 5000, size, near);
   CHECK(send(stores, 1000, size, near) <= 10);
+}
+
+TEST_CASE("far from a peer a place where a payload went past the caches is quick to store to once, which does not count") {
+  SlotStores stores;
+  const uint64_t size = 128 << 10;
+  std::vector<Store> last(16, Store::kCached);  // by place
+  size_t place = 0;
+  auto cost = [&](Store way) {
+    Store before = std::exchange(last[place++ % last.size()], way);
+    if (way == Store::kStreaming) return 0.05;
+    return before == Store::kStreaming ? 0.08 : 0.5;
+  };
+  send(stores, 100, size, cost);
+  CHECK(send(stores, 20'000, size, cost) >= 19'000);
+  send(stores, 6000, size, near);
+  CHECK(stores.way(size) == Store::kCached);
 }
 
 TEST_CASE("what the sender saves has to be more than the receiver may lose") {

@@ -23,6 +23,10 @@ trap 'status=$?; tc -s qdisc show dev rdv0 | grep -q "dropped [1-9]" || { echo n
 exit $status' EXIT
 """
 
+# Ranks meet over TCP, and go on over it, on an interface that stays when that of a device is taken away.
+TCP_BESIDE = """ip link add tcp0 type dummy; ip addr add 10.99.0.1/24 dev tcp0; ip link set tcp0 up
+            export TUTTI_INTERFACE=tcp0"""
+
 # Makes /tmp/rank, which runs a rank with one device, and with an identity of its own, so that it takes the others for
 # ranks of other hosts: `tutti run -n 4 -- unshare -m bash /tmp/rank ...`.
 APART = """for rank in {0..3}; do cat /proc/sys/kernel/random/uuid > /tmp/boot$rank; done
@@ -260,12 +264,11 @@ class Faults(GuestTest):
         self.assertRegex(done.stdout, r"cases on 2 ranks: 0 wrong\n$", done)
         self.assertRegex(done.stderr, r"is reached over one queue pair less: ", done)
 
-    def check_while(self, lose, ranks, before="", seconds=300):
-        """Ranks on hosts of their own that check all-reduces while `lose` takes RDMA away from them, after bash has run
-        `before`."""
+    def check_while(self, lose, ranks, seconds=300):
+        """Ranks on hosts of their own that check all-reduces while `lose` takes RDMA away from them."""
         done = self.guest(f"""
-            {before}
             {APART}
+            {TCP_BESIDE}
             export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
             tutti run -n {ranks} --no-prefix -- unshare -m bash /tmp/rank {job.program("all_reduce_check")} 65537 \
               > /tmp/out 2> /tmp/err & job=$!
@@ -290,6 +293,7 @@ class Faults(GuestTest):
     def test_the_bench_says_what_carried_its_data(self):
         done = self.guest(f"""
             {APART}
+            {TCP_BESIDE}
             export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2
             tutti run -n 2 --no-prefix -- unshare -m bash /tmp/rank stdbuf -oL tutti bench all_reduce \\
               -b 64K -e 1M -i 1K -n 1 -w 0 --placement in > /tmp/out & job=$!
@@ -304,9 +308,7 @@ class Faults(GuestTest):
 
     def test_a_device_that_is_deleted_under_way_is_left_for_tcp(self):
         # The kernel waits with it until nobody has the device open, but takes the interface down first.
-        done = self.check_while("timeout 100 ip link delete rdv0 &", 2, """
-            ip link add tcp0 type dummy; ip addr add 10.99.0.1/24 dev tcp0; ip link set tcp0 up
-            export TUTTI_INTERFACE=tcp0""")
+        done = self.check_while("timeout 100 ip link delete rdv0 &", 2)
         self.assertIn("is reached over tcp from now on", done.stderr, done)
 
     def test_a_device_whose_deletion_waits_for_the_job_goes_on_with_it(self):

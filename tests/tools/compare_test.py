@@ -139,6 +139,14 @@ class Compare(unittest.TestCase):
             self.assertIn(remedy, lines[0])
         self.assertEqual(done.stdout.count("left out: torch cannot be imported"), 2)
 
+    def test_leaves_out_what_it_is_told_to(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        done, figures = self.compare("--rounds", "1", "--tables", "tcp", "--without", "gloo,oneccl")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("left out: gloo, as --without says", done.stdout)
+        self.assertNotIn("gloo", [library["name"] for library in figures["tables"][0]["libraries"]])
+
     @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
     def test_measures_open_mpi_as_it_is_and_over_ucx(self):
         self.tutti("* 2")

@@ -9,7 +9,10 @@ namespace tutti {
 namespace {
 
 constexpr int kRetryMs = 10;   // while the peer's queue of connections is full
-constexpr int kGraceMs = 20;   // for a preferred address, once another one is proven
+// For a preferred address, once another one is proven: where nobody has answered yet, and where somebody has, who may
+// only be busy. What comes later may be a detour, over a device that is to be done without, say.
+constexpr int kGraceMs = 20;
+constexpr int kConnectedGraceMs = 1000;
 
 bool is_writable(int socket) {
   pollfd event{.fd = socket, .events = POLLOUT, .revents = 0};
@@ -118,12 +121,11 @@ Result<Progress> Dialer::advance() {
     if (attempt->running()) moved = attempt->advance() || moved;
   }
   bool any_proven = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->proven(); });
-  bool has_grace = grace_.at() != Clock::time_point::max();
-  if (any_proven && !has_grace) grace_ = Deadline::after_ms(kGraceMs);
+  if (any_proven && !grace_began_) begin_grace();
   while (Attempt* chosen = winner()) {
     connection_ = chosen->choose();
     if (connection_) return Progress::kDone;
-    grace_ = Deadline::never();  // it was for that one
+    grace_began_ = false;  // it was for that one
   }
   bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
   if (!any_running) {
@@ -137,16 +139,29 @@ Result<Progress> Dialer::advance() {
 Dialer::Attempt* Dialer::winner() const {
   for (auto& attempt : attempts_) {
     if (attempt->proven()) return attempt.get();
-    if (attempt->running() && !grace_.passed()) return nullptr;
+    if (attempt->running() && !grace_of(*attempt).passed()) return nullptr;
   }
   return nullptr;
 }
 
+void Dialer::begin_grace() {
+  grace_began_ = true;
+  grace_ = Deadline::after_ms(kGraceMs);
+  connected_grace_ = Deadline::after_ms(kConnectedGraceMs);
+}
+
+// How long those that are proven wait for it.
+Deadline Dialer::grace_of(const Attempt& attempt) const {
+  if (!grace_began_) return Deadline::never();
+  return attempt.connected() ? connected_grace_ : grace_;
+}
+
 void Dialer::watch(WaitSet& waits) const {
   for (auto& attempt : attempts_) {
-    if (attempt->running()) attempt->watch(waits);
+    if (!attempt->running()) continue;
+    attempt->watch(waits);
+    if (Deadline grace = grace_of(*attempt); !grace.passed()) waits.wake_within(grace.left_ms());
   }
-  waits.wake_within(grace_.left_ms());
 }
 
 std::string Dialer::report() const {

@@ -54,9 +54,13 @@ class Dialer {
 
   // The attempt to keep, if that can be said already.
   Attempt* winner() const;
+  void begin_grace();
+  Deadline grace_of(const Attempt& attempt) const;
 
   std::vector<std::unique_ptr<Attempt>> attempts_;
-  Deadline grace_ = Deadline::never();  // for a preferred address, once another one is proven
+  bool grace_began_ = false;  // when one was proven: preferred ones still have a while then,
+  Deadline grace_ = Deadline::never();            // where nobody has answered yet,
+  Deadline connected_grace_ = Deadline::never();  // and where somebody has
   Fd connection_;
 };
 

@@ -162,6 +162,14 @@ void tune_connection(int socket) {
   if (both_ends_are_here(socket)) disregard_congestion(socket);
 }
 
+std::string ends_of(int socket) {
+  auto text = [&](AskForAddress* ask) {
+    auto address = ask_for_address(ask, socket);
+    return address.ok() ? to_text(*address) : std::string("nobody");
+  };
+  return fmt::format("{} to {}", text(::getsockname), text(::getpeername));
+}
+
 bool can_meet(const Inventory& self, const Inventory& peer) {
   const HostIdentity &a = self.identity, &b = peer.identity;
   bool same_host = !a.boot_id.empty() && a.boot_id == b.boot_id && a.net_namespace == b.net_namespace;

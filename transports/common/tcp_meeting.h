@@ -47,6 +47,9 @@ class TcpMeeting {
 // when nothing is being sent.
 void tune_connection(int socket);
 
+// For the log: "10.0.0.1:4711 to 10.0.0.2:4712", this end first.
+std::string ends_of(int socket);
+
 // Whether two hosts have addresses by which they can meet.
 bool can_meet(const Inventory& self, const Inventory& peer);
 

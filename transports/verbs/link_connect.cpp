@@ -59,6 +59,7 @@ Result<Progress> VerbsLink::step(std::span<const std::byte> peer_address) {
 Status VerbsLink::meet(Fd socket) {
   connector_.reset();
   tune_connection(socket.get());
+  log_debug("rank {} is met over TCP: {}", peer(), ends_of(socket.get()));
   side_ = std::make_unique<VerbsSideChannel>(std::move(socket));
   published_.store(side_->fd());
   return say_hello();
