@@ -50,7 +50,7 @@ HWY_INLINE V apply(ops::Prod, V a, V b) {
   }
 }
 
-#if HWY_TARGET == HWY_NEON
+#if HWY_ARCH_ARM_A64
 
 HWY_INLINE auto minimum(hn::Vec128<float> a, hn::Vec128<float> b) { return hn::Vec128<float>(vminq_f32(a.raw, b.raw)); }
 HWY_INLINE auto minimum(hn::Vec128<double> a, hn::Vec128<double> b) {
@@ -66,7 +66,11 @@ HWY_INLINE auto maximum(hn::Vec128<double> a, hn::Vec128<double> b) {
 // In registers: gcc would load each of them from memory twice, once for either order.
 template <class V>
 HWY_INLINE void keep_in_registers(V& a, V& b) {
+#if HWY_ARCH_X86
   __asm__("" : "+v"(a.raw), "+v"(b.raw));
+#else
+  (void)a, (void)b;
+#endif
 }
 
 // x86's minimum gives its second operand when one is NaN or both are zeros. Of the two orders, the bitwise "or" keeps a

@@ -32,7 +32,8 @@ def command_of(arguments):
     """The command line that measures the same again."""
     return (f"benchmarks/compare --collective {','.join(arguments.collective)} --tables {','.join(arguments.tables)} "
             f"--ranks {','.join(map(str, arguments.ranks))} --sizes {','.join(map(number_text, arguments.sizes))} "
-            f"--rounds {arguments.rounds} --seconds {arguments.seconds:g}")
+            f"--rounds {arguments.rounds} --seconds {arguments.seconds:g}"
+            + (f" --without {','.join(arguments.without)}" if arguments.without else ""))
 
 
 def references(table, library):

@@ -181,11 +181,11 @@ static float* stage(const struct rank* self, int rank, const struct piece* piece
   return self->shared->boards[rank].stages[piece->stage];
 }
 
-static void store(float* stage, const float* in, size_t count, int past_caches) {
+static void store(float* to, const float* in, size_t count, int past_caches) {
   if (past_caches)
-    stream(stage, in, count);
+    stream(to, in, count);
   else
-    memcpy(stage, in, count * sizeof *stage);
+    memcpy(to, in, count * sizeof *to);
 }
 
 /* The other ranks' parts of this rank's input. */

@@ -51,7 +51,7 @@ constexpr std::array kOptions = {
            &Config::secret_file},
     Option{{"transport", "", "use only this transport; empty: the best that reaches"}, &Config::transport, 0, 0,
            {"shm", "tcp", "verbs", "loopback"}},
-    Option{{"interface", "", "network interface (name or address) for TCP; empty: the first proven to reach"},
+    Option{{"interface", "", "network interface (name or address) for TCP; empty: the best that leads to the peer"},
            &Config::interface},
     Option{{"fabric", "",
             "name of the part of the network that this host is in, whose hosts are nearer to each other than to "

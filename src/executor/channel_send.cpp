@@ -355,7 +355,7 @@ void ChannelRun::fill_slots(const Op& op) {
     if (slot == nullptr) continue;
     has_filled_ = true;
     SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
-    to.fill(slot, value, frame_->value_bytes, call_->options.memory_ns_per_byte);
+    to.fill(slot, value, frame_->value_bytes, call_->options.spread, call_->options.memory_ns_per_byte);
   }
 }
 

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/log.h"
-
 namespace tutti {
 namespace {
 
@@ -111,21 +109,17 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
   return stage_ != nullptr ? stage_ : filling_.data();
 }
 
-void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, float memory_ns_per_byte) {
-  Store way = stores_.way(size_bytes);
-  if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, way);
+void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
+                      float memory_ns_per_byte) {
+  if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, stores_.way(size_bytes));
+  if (stores_.begins(size_bytes)) stores_.begin(size_bytes, slots_.places(size_bytes, spread));
   // What waits in the core's store buffer belongs to the time, and what waited there before does not.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto start = std::chrono::steady_clock::now();
-  copy(slot, from, size_bytes, way);
+  copy(slot, from, size_bytes, stores_.way(size_bytes));
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
-  if (!stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte)) return;
-  auto [through, past] = stores_.ns_per_byte(size_bytes);
-  bool goes_past = stores_.way(size_bytes) == Store::kStreaming;
-  log_debug("payloads of some {} bytes are stored for rank {} {} the caches from now on: {:.3f} ns a byte through them, "
-            "{:.3f} past them, {:.3f} in memory", size_bytes, peer_.rank(), goes_past ? "past" : "through", through, past,
-            memory_ns_per_byte);
+  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
 }
 
 void SendStream::give_back(uint64_t puts_completed) {

@@ -59,11 +59,19 @@ struct SlotRing {
 
   // How far behind the start of the next slot its sender puts a payload.
   uint64_t offset(uint64_t size_bytes, const Spread& spread) const {
-    if (size_bytes < spread.least_bytes) return 0;
-    uint64_t span = std::min(room_bytes, spread.bytes / count);
-    uint64_t padded = ceil_div(size_bytes, sizeof(Line)) * sizeof(Line);
-    if (2 * padded > span || padded == 0) return 0;
-    return laps % (span / padded) * padded;
+    uint64_t places = places_in_slot(size_bytes, spread);
+    return places > 1 ? laps % places * padded(size_bytes) : 0;
+  }
+  // So many places there are for such payloads, in all slots.
+  uint64_t places(uint64_t size_bytes, const Spread& spread) const {
+    return count * places_in_slot(size_bytes, spread);
+  }
+
+ private:
+  static uint64_t padded(uint64_t size_bytes) { return ceil_div(size_bytes, sizeof(Line)) * sizeof(Line); }
+  uint64_t places_in_slot(uint64_t size_bytes, const Spread& spread) const {
+    if (size_bytes < spread.least_bytes || size_bytes == 0) return 1;
+    return std::max<uint64_t>(1, std::min(room_bytes, spread.bytes / count) / padded(size_bytes));
   }
 };
 
@@ -82,8 +90,9 @@ class SendStream {
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
-  // Copies the payload of the next message there, where it is mapped.
-  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, float memory_ns_per_byte);
+  // Copies the payload of the next message there, where it is mapped. A byte of a copy in memory takes so long.
+  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
+            float memory_ns_per_byte);
   // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
   bool is_filled_apart(uint64_t size_bytes) const {
     return peer_is_mapped_ && (stores_.is_trial(size_bytes) || stores_.way(size_bytes) == Store::kStreaming);

@@ -2,9 +2,9 @@
 // lines are in the peer's caches, which read them. Where its core is near they come from there at once, and are read
 // again from there; where it is far they are taken away one by one, and a store past the caches takes a tenth of the
 // time, but the receiver loads from memory then. Which it is depends on where the ranks run, and changes; so every now
-// and then a few payloads are stored in both ways, and timed. A store through the caches is quick, too, where the one
-// before it in its place went past them, and that once only; so it takes a payload in each place before what comes
-// counts. The sender alone decides: to the receiver the messages are the same.
+// and then a few payloads are stored in both ways, and timed. To a place where the payload before went past the caches
+// a store through them is quick, too, but only that one. So where payloads go past them a trial begins with one through
+// them in each place, which does not count. The sender alone decides: to the receiver the messages are the same.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,8 @@ class SlotStores {
 
   SlotStores() {
     for (size_t i = 0; i < kKinds; ++i) {
-      uint64_t size_bytes = kLeastBytes << i;
-      uint64_t places = size_bytes < kLeastSpread ? kMostSlots : std::max(kLeastPlaces, kPlacesBytes / size_bytes);
-      kinds_[i].places = kinds_[i].to_trial = static_cast<uint32_t>(places);
+      uint64_t places = kUntouchedBytes / (kLeastBytes << i);
+      kinds_[i].to_trial = static_cast<uint32_t>(std::clamp(places, kLeastFirst, kMostFirst));
     }
   }
 
@@ -45,26 +44,31 @@ class SlotStores {
     if (size_bytes < kLeastBytes) return;
     if (Kind& kind = kind_of(size_bytes); kind.to_trial > 0) --kind.to_trial;
   }
-  // What a payload that was to be timed took; and a byte that is loaded from memory takes at most. Whether way() is
-  // another one from now on.
-  bool took(uint64_t size_bytes, uint64_t ns, float memory_ns_per_byte) {
+  // Of a payload that is to be timed: whether a trial begins with it. Then begin() it, before anything else.
+  bool begins(uint64_t size_bytes) const { return kind_of(size_bytes).tried == 0; }
+  // With so many places for such payloads.
+  void begin(uint64_t size_bytes, uint64_t places) {
     Kind& kind = kind_of(size_bytes);
-    size_t way = kind.tries_past() ? 1 : 0;
-    if (kind.tried++ < kind.settling()) return false;
-    if (kind.tried == kind.settling() + 1) kind.least_ns_per_byte.fill(std::numeric_limits<float>::max());
-    float& least = kind.least_ns_per_byte[way];
+    kind.places = static_cast<uint32_t>(std::min(places, kMostPlaces));
+    kind.least_ns_per_byte.fill(std::numeric_limits<float>::max());
+  }
+  // What a payload that was to be timed took; and a byte that is loaded from memory takes at most.
+  void took(uint64_t size_bytes, uint64_t ns, float memory_ns_per_byte) {
+    Kind& kind = kind_of(size_bytes);
+    float& least = kind.least_ns_per_byte[kind.tries_past() ? 1 : 0];
+    if (kind.tried++ < kind.settling()) return;
     least = std::min(least, static_cast<float>(ns) / static_cast<float>(size_bytes));
-    if (kind.tried < kind.settling() + 2 * kOfEachWay) return false;
+    if (kind.tried < kind.settling() + 2 * kOfEachWay) return;
     bool past_caches = kind.least_ns_per_byte[1] + memory_ns_per_byte < kind.least_ns_per_byte[0];
     bool is_new = past_caches != kind.past_caches;
-    kind.period = is_new ? (past_caches ? kLeastPeriodPast : kLeastPeriod) : std::min(2 * kind.period, kMostPeriod);
     kind.past_caches = past_caches;
     kind.tried = 0;
+    // Each of the first ones of a trial takes up to ten times as long, where payloads go past the caches.
+    uint32_t slow = kind.settling();
+    kind.period = is_new ? std::max(kLeastPeriod, kLeastPeriodOfSlow * slow)
+                         : std::min(2 * kind.period, std::max(kMostPeriod, kMostPeriodOfSlow * slow));
     kind.to_trial = kind.period;
-    return is_new;
   }
-  // What a byte took in the last trial, through the caches and past them.
-  const std::array<float, 2>& ns_per_byte(uint64_t size_bytes) const { return kind_of(size_bytes).least_ns_per_byte; }
 
  private:
 #ifdef __SSE2__
@@ -73,13 +77,12 @@ class SlotStores {
   static constexpr bool kHasBoth = false;  // the kernels' stores past the caches are ordinary ones there
 #endif
   static constexpr uint32_t kOfEachWay = 3;
-  // So many places have a stream's payloads: those from kLeastSpread on have so many bytes together (Spread), smaller
-  // ones one in each slot. The first trial comes when payloads have been in all, whose pages come with that.
-  static constexpr uint64_t kLeastSpread = 8 << 10;
-  static constexpr uint64_t kPlacesBytes = 2 << 20, kLeastPlaces = 24, kMostSlots = 48;
+  // The first trial comes when a stream's payloads have been in all places of its slots, whose pages come with that.
+  static constexpr uint64_t kUntouchedBytes = 2 << 20, kLeastFirst = 24, kMostFirst = 256;
   static constexpr uint32_t kLeastPeriod = 64;
-  static constexpr uint32_t kLeastPeriodPast = 512;  // trials are long where payloads go past the caches, and slow
   static constexpr uint32_t kMostPeriod = 4096;
+  static constexpr uint32_t kLeastPeriodOfSlow = 16, kMostPeriodOfSlow = 64;  // for each that does not count
+  static constexpr uint64_t kMostPlaces = 1024;
 
   // Payloads of about the same size.
   struct Kind {
@@ -88,7 +91,7 @@ class SlotStores {
     // Of a payload of a trial. Where the caches have the places both ways take turns.
     bool tries_past() const { return past_caches ? tried >= places + kOfEachWay : tried % 2 != 0; }
 
-    uint32_t places = 0;
+    uint32_t places = 0;    // when the last trial began
     uint32_t to_trial = 0;  // payloads until the next one; 0: it is going on,
     uint32_t tried = 0;     // with so many so far
     uint32_t period = kLeastPeriod / 2;

@@ -41,6 +41,7 @@ TEST_CASE("payloads go through as much of the slots as is wanted before they com
     CHECK(seen.insert(place).second);
     REQUIRE(seen.size() < 10'000);
   }
+  CHECK(seen.size() == ring.places(size, {.least_bytes = kLeast, .bytes = wanted}));
   CHECK(seen.size() >= std::max<uint64_t>(count, least));
   CHECK(seen.size() * size <= std::max(room, count * size));
 }

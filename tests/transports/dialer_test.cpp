@@ -53,9 +53,9 @@ class Door {
   std::optional<Handshake> handshake_;
 };
 
-// Until the dialer has a connection or `turns` milliseconds are over: the port that it leads to, or 0.
-uint16_t dial(Dialer& dialer, std::initializer_list<Door*> answering, int turns) {
-  for (int i = 0; i < turns; ++i) {
+// Until the dialer has a connection or the time is over: the port that it leads to, or 0.
+uint16_t dial(Dialer& dialer, std::initializer_list<Door*> answering, int for_ms) {
+  for (Deadline end = Deadline::after_ms(for_ms); !end.passed();) {
     for (Door* door : answering) door->answer();
     if (dialer.advance().value() == Progress::kDone) {
       Fd connection = dialer.take();
@@ -86,13 +86,17 @@ TEST_CASE("a preferred address that never answers is left for another one") {
 }
 
 TEST_CASE("a preferred address where nobody takes the connection is left for another one") {
-  Door preferred(0), other;
-  Fd first(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Door preferred(1), other;
+  Fd waiting[2];
   SocketAddress address = preferred.target().address;
-  REQUIRE(::connect(first.get(), address.get(), address.size_bytes) == 0);  // the queue is full
+  for (Fd& each : waiting) {  // the queue is full then
+    each = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(each.get(), address.get(), address.size_bytes) == 0);
+  }
   LinkIdentity self = identity(2);
   Dialer dialer(self, 1, {preferred.target(), other.target()}, [](int) { return Status(); });
   CHECK(dial(dialer, {&other}, kLongMs) == other.port());
+  CHECK(dialer.report().find("no answer") != std::string::npos);
 }
 
 }  // namespace tutti::test

@@ -126,6 +126,7 @@ Result<Progress> Dialer::advance() {
     connection_ = chosen->choose();
     if (connection_) return Progress::kDone;
     grace_began_ = false;  // it was for that one
+    moved = true;
   }
   bool any_running = std::any_of(attempts_.begin(), attempts_.end(), [](auto& attempt) { return attempt->running(); });
   if (!any_running) {

@@ -165,7 +165,7 @@ void tune_connection(int socket) {
 std::string ends_of(int socket) {
   auto text = [&](AskForAddress* ask) {
     auto address = ask_for_address(ask, socket);
-    return address.ok() ? to_text(*address) : std::string("nobody");
+    return address.ok() ? to_text(*address) : std::string("an unknown address");
   };
   return fmt::format("{} to {}", text(::getsockname), text(::getpeername));
 }
