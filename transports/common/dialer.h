@@ -44,7 +44,8 @@ class Dialer {
   // each address, when none is left to try.
   Result<Progress> advance();
   Fd take() { return std::move(connection_); }
-  // What to wait for until advance() can do more.
+  // What to wait for until advance() can do more. A grace that is over by then is not in it: advance() once more before
+  // a sleep.
   void watch(WaitSet& waits) const;
   // The addresses that do not answer, for the sentence at a deadline; "" if the peer itself is what keeps waiting.
   std::string report() const;
