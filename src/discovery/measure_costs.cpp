@@ -87,10 +87,11 @@ struct BetweenCores {
   std::optional<SlotRates> slots;
   std::optional<SlotRates> small_slots;
   std::optional<PullCost> pull;
+  std::optional<TcpCost> tcp;
 };
 
 BetweenCores measure_between(CpuPair cpus) {
-  return {probe_cache_line_ns(cpus), probe_slots(cpus), probe_small_slots(cpus), probe_pull(cpus)};
+  return {probe_cache_line_ns(cpus), probe_slots(cpus), probe_small_slots(cpus), probe_pull(cpus), probe_tcp(cpus)};
 }
 
 // The time when they were nearer counts.
@@ -112,6 +113,19 @@ void set_between(const BetweenCores& one, const BetweenCores& other, Costs& cost
   set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);
 }
 
+// The same for TCP: they may have moved while one of the two was measured.
+void set_tcp(const std::optional<TcpCost>& one, const std::optional<TcpCost>& other, Costs& costs) {
+  auto rate = [](const std::optional<TcpCost>& of) { return of ? of->both_bytes_per_s : 0; };
+  const std::optional<TcpCost>& nearer = rate(one) >= rate(other) ? one : other;
+  if (!nearer) return;
+  set(costs.tcp_ns, nearer->ns);
+  set(costs.tcp_call_ns, nearer->call_ns);
+  set(costs.tcp_bytes_per_s, nearer->bytes_per_s);
+  set(costs.tcp_both_bytes_per_s, nearer->both_bytes_per_s);
+  set(costs.large_tcp_bytes_per_s, nearer->large_bytes_per_s);
+  set(costs.large_tcp_both_bytes_per_s, nearer->large_both_bytes_per_s);
+}
+
 }  // namespace
 
 std::vector<int> usable_cpus() {
@@ -131,13 +145,9 @@ Costs measure_costs(const Inventory& host) {
   measure_memory(host, cpus, costs);
   set(costs.wake_ns, probe_wake_ns(cpus));
   set(costs.yield_ns, probe_yield_ns(cpus.first));
-  set_between(before, measure_between(cpus), costs);
-  if (auto tcp = probe_tcp(cpus)) {
-    set(costs.tcp_ns, tcp->ns);
-    set(costs.tcp_call_ns, tcp->call_ns);
-    set(costs.tcp_bytes_per_s, tcp->bytes_per_s);
-    set(costs.tcp_both_bytes_per_s, tcp->both_bytes_per_s);
-  }
+  BetweenCores after = measure_between(cpus);
+  set_between(before, after, costs);
+  set_tcp(before.tcp, after.tcp, costs);
   costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;
 }

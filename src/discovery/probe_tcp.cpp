@@ -17,6 +17,7 @@
 #include "base/local_tcp.h"
 #include "discovery/probe_buffer.h"
 #include "discovery/probes.h"
+#include "topology/inventory.h"
 
 namespace tutti {
 namespace {
@@ -134,9 +135,8 @@ std::optional<uint64_t> call_ns(const Connection& connection, int cpu) {
   return whole ? std::optional(std::max<uint64_t>(1, batch_ns / (2 * kRounds))) : std::nullopt;
 }
 
-constexpr size_t kBlock = 256 << 10;
-constexpr size_t kBlocks = 64;
-constexpr size_t kOpening = 8;  // blocks that open the windows
+constexpr size_t kStreamBytes = 16 << 20;
+constexpr size_t kOpeningBytes = 2 << 20;  // of these, which open the windows
 
 // One end's part of a block, or of one that goes each way; false when the other end stalled.
 bool exchange_block(const Fd& fd, const std::vector<char>& from, std::vector<char>& to, const Deadline& deadline) {
@@ -164,34 +164,36 @@ bool exchange_block(const Fd& fd, const std::vector<char>& from, std::vector<cha
 // How many blocks go over the connection at once.
 enum class Direction : uint8_t { kOne, kBoth };
 
-// `kBlocks` blocks in each direction that there is, both ends polled, as the transport does: who sleeps instead waits
-// to be woken. nullopt when an end stalled.
-std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction) {
+// Blocks in each direction that there is, both ends polled, as the transport does: who sleeps instead waits to be
+// woken. nullopt when an end stalled.
+std::optional<uint64_t> stream_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction,
+                                           size_t block_bytes) {
   Deadline deadline = Deadline::after_ms(kLimitMs);
   uint64_t ns = 0;
   auto run_end = [&](const Fd& fd, size_t out_bytes, size_t in_bytes, uint64_t* took_ns) {
     std::vector<char> from(out_bytes, 1);
     std::vector<char> to(in_bytes, 0);
     auto start = Clock::now();
-    for (size_t i = 0; i < kBlocks; ++i) {
-      if (i == kOpening) start = Clock::now();
+    for (size_t moved = 0; moved < kStreamBytes; moved += block_bytes) {
+      if (moved == kOpeningBytes) start = Clock::now();
       if (!exchange_block(fd, from, to, deadline)) return;
     }
     if (took_ns != nullptr) *took_ns = ns_since(start);
   };
-  size_t back_bytes = direction == Direction::kBoth ? kBlock : 0;
+  size_t back_bytes = direction == Direction::kBoth ? block_bytes : 0;
   run_pinned(
-      cpus.first, [&] { run_end(connection.first, kBlock, back_bytes, nullptr); }, cpus.second,
-      [&] { run_end(connection.second, back_bytes, kBlock, &ns); });
-  return ns == 0 ? std::nullopt : std::optional(rate_of((kBlocks - kOpening) * kBlock, ns));
+      cpus.first, [&] { run_end(connection.first, block_bytes, back_bytes, nullptr); }, cpus.second,
+      [&] { run_end(connection.second, back_bytes, block_bytes, &ns); });
+  return ns == 0 ? std::nullopt : std::optional(rate_of(kStreamBytes - kOpeningBytes, ns));
 }
 
 // The quickest of some passes: the others were disturbed.
-std::optional<uint64_t> best_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction) {
+std::optional<uint64_t> best_bytes_per_s(const Connection& connection, CpuPair cpus, Direction direction,
+                                         size_t block_bytes) {
   constexpr int kPasses = 3;
   uint64_t best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
-    auto rate = stream_bytes_per_s(connection, cpus, direction);
+    auto rate = stream_bytes_per_s(connection, cpus, direction, block_bytes);
     if (!rate) return std::nullopt;  // bytes are left over: the connection is of no more use
     best = std::max(best, *rate);
   }
@@ -205,10 +207,18 @@ std::optional<TcpCost> probe_tcp(CpuPair cpus) {
   if (!connection) return std::nullopt;
   auto ns = small_message_ns(*connection, cpus);
   auto of_call = ns ? call_ns(*connection, cpus.first) : std::nullopt;
-  auto bytes_per_s = of_call ? best_bytes_per_s(*connection, cpus, Direction::kOne) : std::nullopt;
-  auto both = bytes_per_s ? best_bytes_per_s(*connection, cpus, Direction::kBoth) : std::nullopt;
-  if (!both) return std::nullopt;
-  return TcpCost{*ns, *of_call, *bytes_per_s, *both};
+  if (!of_call) return std::nullopt;
+  TcpCost cost{.ns = *ns, .call_ns = *of_call};
+  auto measure = [&](size_t block_bytes, Direction direction, uint64_t& bytes_per_s) {
+    auto best = best_bytes_per_s(*connection, cpus, direction, block_bytes);
+    bytes_per_s = best.value_or(0);
+    return best.has_value();
+  };
+  bool whole = measure(kTcpBlockBytes, Direction::kOne, cost.bytes_per_s) &&
+               measure(kTcpBlockBytes, Direction::kBoth, cost.both_bytes_per_s) &&
+               measure(kLargeTcpBlockBytes, Direction::kOne, cost.large_bytes_per_s) &&
+               measure(kLargeTcpBlockBytes, Direction::kBoth, cost.large_both_bytes_per_s);
+  return whole ? std::optional(cost) : std::nullopt;
 }
 
 }  // namespace tutti

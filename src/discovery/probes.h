@@ -60,8 +60,12 @@ std::optional<PullCost> probe_pull(CpuPair cpus);
 struct TcpCost {
   uint64_t ns = 0;       // one way of a small message
   uint64_t call_ns = 0;  // of one call that sends or receives it
-  uint64_t bytes_per_s = 0;       // one core sending, another one receiving
-  uint64_t both_bytes_per_s = 0;  // each doing both: so much in each direction
+  // One core sending blocks of kTcpBlockBytes, another one receiving them; each doing both: so much in each direction.
+  uint64_t bytes_per_s = 0;
+  uint64_t both_bytes_per_s = 0;
+  // The same of kLargeTcpBlockBytes.
+  uint64_t large_bytes_per_s = 0;
+  uint64_t large_both_bytes_per_s = 0;
 };
 std::optional<TcpCost> probe_tcp(CpuPair cpus);
 

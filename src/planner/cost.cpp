@@ -54,6 +54,13 @@ uint64_t rate_without(uint64_t whole, uint64_t part) {
 // Of what takes the time of both.
 uint64_t rate_with(uint64_t one, uint64_t other) { return share_of(one, other, saturating_add(one, other)); }
 
+// Of blocks of so many bytes through a socket, by what was measured of the two sizes.
+uint64_t rate_between(uint64_t usual, uint64_t large, uint64_t block_bytes) {
+  uint64_t over = std::clamp(block_bytes, kTcpBlockBytes, kLargeTcpBlockBytes) - kTcpBlockBytes;
+  constexpr uint64_t kRange = kLargeTcpBlockBytes - kTcpBlockBytes;
+  return saturating_add(share_of(usual, kRange - over, kRange), share_of(large, over, kRange));
+}
+
 // How much of what a call touches lies where, in parts of kWhole.
 struct Residence {
   static constexpr uint64_t kWhole = uint64_t{1} << 32;
@@ -176,9 +183,13 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t cached_copy = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
   uint64_t uncached = rate_without(made.own_copy_bytes_per_s, cached_copy);
   // One direction alone is as fast as its sender, whose calls do most of the protocol for both ends.
-  uint64_t receiving = rate_without(costs.tcp_both_bytes_per_s.value, costs.tcp_bytes_per_s.value);
-  made.send_bytes_per_s = rate_with(costs.tcp_bytes_per_s.value, saturating_mul(2, uncached));
-  made.receive_bytes_per_s = rate_with(receiving, saturating_mul(2, uncached));
+  auto socket_rates = [uncached](const Figure& one, const Figure& both) {
+    uint64_t receiving = rate_without(both.value, one.value);
+    return SocketRates{rate_with(one.value, saturating_mul(2, uncached)),
+                       rate_with(receiving, saturating_mul(2, uncached))};
+  };
+  made.sockets = socket_rates(costs.tcp_bytes_per_s, costs.tcp_both_bytes_per_s);
+  made.large_sockets = socket_rates(costs.large_tcp_bytes_per_s, costs.large_tcp_both_bytes_per_s);
   made.l2_bytes = cache_bytes_per_cpu(inventory);
   made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
   return made;
@@ -211,7 +222,8 @@ uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
 }
 
-uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s) {
+uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end) {
+  uint64_t bytes_per_s = rate_between(host.sockets.*end, host.large_sockets.*end, bytes / messages);
   return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, bytes_per_s));
 }
 
@@ -286,8 +298,10 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.staging_bytes_per_s));
     }
   } else {
-    sender_ns = saturating_add(sender_ns, socket_ns(sender, messages, total_bytes, sender.send_bytes_per_s));
-    receiver_ns = saturating_add(receiver_ns, socket_ns(receiver, messages, total_bytes, receiver.receive_bytes_per_s));
+    uint64_t out_ns = socket_ns(sender, messages, total_bytes, &SocketRates::send_bytes_per_s);
+    uint64_t in_ns = socket_ns(receiver, messages, total_bytes, &SocketRates::receive_bytes_per_s);
+    sender_ns = saturating_add(sender_ns, out_ns);
+    receiver_ns = saturating_add(receiver_ns, in_ns);
     sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.call_ns));
     // A rank that only sends is ahead of its receiver, which does nothing meanwhile.
     if (!has_root_) covered_hop_ns_ = std::max(covered_hop_ns_, sender.call_ns);

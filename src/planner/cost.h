@@ -60,6 +60,11 @@ class Work {
     uint64_t store_bytes_per_s = 1;
     uint64_t load_bytes_per_s = 1;
   };
+  // What a system call on a socket costs besides the call, of one core.
+  struct SocketRates {
+    uint64_t send_bytes_per_s = 1;
+    uint64_t receive_bytes_per_s = 1;
+  };
   struct Host {
     uint64_t cpus = 1;
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
@@ -73,8 +78,8 @@ class Work {
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
     uint64_t call_ns = 1;               // of one system call on a socket
-    uint64_t send_bytes_per_s = 1;      // what else of it, of one core
-    uint64_t receive_bytes_per_s = 1;
+    SocketRates sockets;                // of messages of up to kTcpBlockBytes
+    SocketRates large_sockets;          // of kLargeTcpBlockBytes and more
     uint64_t l2_bytes = 0;              // of a processor; 0: unknown
     uint64_t socket_bytes = 0;          // that its ranks send over sockets, in all
     uint64_t window_bytes = 0;          // of these, what may be on the way in each hop, over all hops
@@ -94,7 +99,7 @@ class Work {
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
-  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t bytes_per_s);
+  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end);
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }

@@ -144,6 +144,8 @@ void describe(V& v, T& costs) {
   v.figure("tcp_call_ns", costs.tcp_call_ns);
   v.figure("tcp_bytes_per_s", costs.tcp_bytes_per_s);
   v.figure("tcp_both_bytes_per_s", costs.tcp_both_bytes_per_s);
+  v.figure("large_tcp_bytes_per_s", costs.large_tcp_bytes_per_s);
+  v.figure("large_tcp_both_bytes_per_s", costs.large_tcp_both_bytes_per_s);
   v.number("measured_at_s", costs.measured_at_s, 0, kLatestSecond);
 }
 

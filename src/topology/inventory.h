@@ -119,6 +119,8 @@ struct Limits {
 // The most that a figure can be: 1 PB/s, 1 PB or 11 days, so that sums and products of figures stay in range.
 inline constexpr uint64_t kMostOfAFigure = 1'000'000'000'000'000;
 inline constexpr uint64_t kNeverStreams = kMostOfAFigure;
+inline constexpr uint64_t kTcpBlockBytes = 256 << 10;
+inline constexpr uint64_t kLargeTcpBlockBytes = 512 << 10;
 
 // What things cost on this host: measured once by calibration and stored, else these defaults of an ordinary server.
 struct Costs {
@@ -144,8 +146,12 @@ struct Costs {
   Figure pull_bytes_per_s{6'250'000'000};     // and its bandwidth
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
   Figure tcp_call_ns{3'000};                  // what of it the call takes that sends or receives
-  Figure tcp_bytes_per_s{2'500'000'000};      // loopback TCP, one stream
-  Figure tcp_both_bytes_per_s{1'250'000'000};  // the same in each direction at once, a core at each end
+  // Loopback TCP, one stream of blocks of kTcpBlockBytes, and one in each direction at once, a core at each end; the
+  // same of kLargeTcpBlockBytes, of which each end takes more on while the other one is at it.
+  Figure tcp_bytes_per_s{2'500'000'000};
+  Figure tcp_both_bytes_per_s{1'250'000'000};
+  Figure large_tcp_bytes_per_s{2'500'000'000};
+  Figure large_tcp_both_bytes_per_s{1'250'000'000};
   uint64_t measured_at_s = 0;                 // seconds since 1970; 0: not measured, or not known when
   friend bool operator==(const Costs&, const Costs&) = default;
 };

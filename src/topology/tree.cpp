@@ -170,6 +170,8 @@ void add_costs(TreeNode& host, const Costs& costs) {
   time("loopback TCP, a send or receive call", costs.tcp_call_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
   rate("loopback TCP, each way at once", costs.tcp_both_bytes_per_s);
+  rate("loopback TCP, one stream, large", costs.large_tcp_bytes_per_s);
+  rate("loopback TCP, each way, large", costs.large_tcp_both_bytes_per_s);
 }
 
 }  // namespace

@@ -33,7 +33,9 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
                                     &Costs::tcp_ns,
                                     &Costs::tcp_call_ns,
                                     &Costs::tcp_bytes_per_s,
-                                    &Costs::tcp_both_bytes_per_s};
+                                    &Costs::tcp_both_bytes_per_s,
+                                    &Costs::large_tcp_bytes_per_s,
+                                    &Costs::large_tcp_both_bytes_per_s};
   for (auto figure : figures) {
     CHECK((costs.*figure).value > 0);
     CHECK(((costs.*figure).origin == Origin::kProbe || costs.*figure == defaults.*figure));

@@ -195,6 +195,32 @@ TEST_CASE("over sockets receiving costs what both directions at once take more t
   CHECK_THAT(all_gather_ns() - cached_ns, Catch::Matchers::WithinRel(in_ns(kBytes / 2, 1000) * 2, 0.05));
 }
 
+TEST_CASE("over sockets large messages cost what was measured of those, and those between something between") {
+  auto predicted_with = [](uint64_t slice_bytes, uint64_t large_bytes_per_s) {
+    Topology topology = test::make_topology(1, 2);
+    topology.forced_transport = "tcp";
+    topology.hosts[0].inventory.caches.push_back({3, 64 << 20, 1, 64});
+    Costs& costs = topology.hosts[0].inventory.costs;
+    costs.tcp_bytes_per_s.value = costs.tcp_both_bytes_per_s.value = 1'000'000'000;
+    costs.large_tcp_bytes_per_s.value = costs.large_tcp_both_bytes_per_s.value = large_bytes_per_s;
+    costs.cached_copy_bytes_per_s.value = costs.last_level_copy_bytes_per_s.value = 1'000'000'000'000;
+    Tuning tuning;
+    tuning.max_slice_bytes = 512 << 10;
+    tuning.slice_bytes = slice_bytes;
+    Request request = bytes(6 << 20);
+    request.collective = TUTTI_ALL_GATHER;
+    return static_cast<double>(predicted(must_choose(topology, request, tuning), "direct"));
+  };
+  constexpr uint64_t kSame = 1'000'000'000, kTwice = 2'000'000'000;
+  auto gained = [&](uint64_t slice_bytes) {
+    return predicted_with(slice_bytes, kTwice) / predicted_with(slice_bytes, kSame);
+  };
+  auto about = [](double share) { return Catch::Matchers::WithinRel(share, 0.05); };
+  CHECK(gained(256 << 10) == 1);
+  CHECK_THAT(gained(384 << 10), about(1 / 1.5));
+  CHECK_THAT(gained(512 << 10), about(1 / 2.0));
+}
+
 TEST_CASE("over sockets a root that receives has time for its own block, since its peer's calls take longer") {
   Topology topology = test::make_topology(1, 2);
   topology.forced_transport = "tcp";

@@ -78,6 +78,8 @@ TEST_CASE("what RDMA devices move is not priced as what goes through sockets") {
       host.inventory.costs.tcp_call_ns.value *= 100;
       host.inventory.costs.tcp_bytes_per_s.value /= 100;
       host.inventory.costs.tcp_both_bytes_per_s.value /= 100;
+      host.inventory.costs.large_tcp_bytes_per_s.value /= 100;
+      host.inventory.costs.large_tcp_both_bytes_per_s.value /= 100;
     }
     CHECK(must_choose(slow, all_reduce_of(size_bytes)).predicted_ns == before);
     slow.forced_transport = "tcp";
