@@ -1,4 +1,4 @@
-// What calibration measures. Each probe blocks for a few milliseconds up to a hundred, is bounded, and gives nullopt
+// What calibration measures. Each probe blocks for a few milliseconds up to 150, is bounded, and gives nullopt
 // where it cannot measure (no second CPU, no loopback interface, a forbidden system call).
 #pragma once
 

@@ -54,11 +54,15 @@ uint64_t rate_without(uint64_t whole, uint64_t part) {
 // Of what takes the time of both.
 uint64_t rate_with(uint64_t one, uint64_t other) { return share_of(one, other, saturating_add(one, other)); }
 
-// Of blocks of so many bytes through a socket, by what was measured of the two sizes.
+// Of blocks of so many bytes through a socket, by what was measured of the two sizes. A byte's time lies between
+// theirs: one of the rates may be that of what costs nothing.
 uint64_t rate_between(uint64_t usual, uint64_t large, uint64_t block_bytes) {
-  uint64_t over = std::clamp(block_bytes, kTcpBlockBytes, kLargeTcpBlockBytes) - kTcpBlockBytes;
+  using Wide = unsigned __int128;
   constexpr uint64_t kRange = kLargeTcpBlockBytes - kTcpBlockBytes;
-  return saturating_add(share_of(usual, kRange - over, kRange), share_of(large, over, kRange));
+  uint64_t over = std::clamp(block_bytes, kTcpBlockBytes, kLargeTcpBlockBytes) - kTcpBlockBytes;
+  auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
+  Wide sum = std::max<Wide>(1, time(kRange - over, usual) + time(over, large));
+  return static_cast<uint64_t>(std::clamp<Wide>((Wide{kRange} << 64) / sum, 1, UINT64_MAX / 16));
 }
 
 // How much of what a call touches lies where, in parts of kWhole.
