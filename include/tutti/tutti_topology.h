@@ -60,8 +60,8 @@ TUTTI_API tutti_status_t tutti_diagnosis_text(const char* machine_file, tutti_fo
 
 /* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
  * communicators (option "calibration"). Blocks for half a second to one, in a process that others do not disturb; at
- * most 10 s while another process calibrates. `text` may be NULL; else it gets the host's facts with the figures. Errors:
- * TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when the file cannot be written. */
+ * most 10 s while another process calibrates. `text` may be NULL; else it gets the host's facts with the figures.
+ * Errors: TUTTI_INVALID_USAGE when the option is "off", TUTTI_SYSTEM_ERROR when the file cannot be written. */
 TUTTI_API tutti_status_t tutti_calibrate(tutti_format_t format, char** text);
 
 /* The same when no figures are stored for this host; nothing when the option "calibration" is "off". The `tutti`

@@ -34,7 +34,7 @@ Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& h
 // The file for `host`, "" when the option is "off". Errors: no option, no $XDG_CACHE_HOME and no $HOME.
 Result<std::string> calibration_file(const Config& config, const Inventory& host);
 
-// The costs alone, without any file. `host` must be this machine. Blocks half a second to one, and uses the allowed CPUs
+// The costs alone, without any file. `host` must be this machine. Blocks half a second to one; uses the allowed CPUs
 // and up to a sixteenth of the memory meanwhile.
 Costs measure_costs(const Inventory& host);
 
