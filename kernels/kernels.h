@@ -29,8 +29,8 @@ struct ReduceArgs {
   // serves those that lie as the first one does within a cache line; the others get ordinary stores.
   std::span<std::byte* const> destinations;
   uint64_t count = 0;  // elements
-  // > 0: divide the result by this (an average that ends here): one correctly rounded division in the accumulation
-  // type. 0 for bitwise operations, which integers alone have.
+  // > 0, of TUTTI_SUM and TUTTI_AVG alone: divide the result by this (an average that ends here): one correctly rounded
+  // division in the accumulation type.
   uint32_t divisor = 0;
   Store store = Store::kCached;
 };

@@ -36,7 +36,9 @@ constexpr uint64_t kQuietNan64 = 0x7ff8000000000000;
 TUTTI_HOST_DEVICE inline float quiet_nan(float) { return bits_as<float>(kQuietNan32); }
 TUTTI_HOST_DEVICE inline double quiet_nan(double) { return bits_as<double>(kQuietNan64); }
 
-// An element type says how it lies in memory, in which type it is combined, and how to go from one to the other.
+// An element type says how it lies in memory, in which type it is combined, and how to go from one to the other. Of the
+// narrow floats it also has stored magnitudes: kInfinity, behind which NaNs begin, kLargestResult and the one NaN that
+// results have.
 
 template <class T>
 struct Plain {
@@ -54,6 +56,9 @@ struct Float16 {
   static constexpr uint32_t kExponentOffset = 0x38000000;   // (127 - 15) << 23
   static constexpr uint32_t kFirstTooLarge = 0x47800000;    // 2^16; what rounds up to it becomes infinite by carry
   static constexpr uint32_t kSubnormalMagic = 0x3f000000;   // 0.5: adding it rounds at the last place of a subnormal
+  static constexpr uint16_t kInfinity = 0x7c00;
+  static constexpr uint16_t kLargestResult = kInfinity;
+  static constexpr uint16_t kQuietNan = 0x7e00;
 
   TUTTI_HOST_DEVICE static float load(uint16_t stored) {
     const uint32_t sign = (stored & 0x8000u) << 16;
@@ -70,8 +75,8 @@ struct Float16 {
     const uint32_t bits = bits_as<uint32_t>(value);
     const uint32_t magnitude = bits & 0x7fffffff;
     const uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-    if (magnitude > 0x7f800000) return 0x7e00;
-    if (magnitude >= kFirstTooLarge) return sign | 0x7c00;
+    if (magnitude > 0x7f800000) return kQuietNan;
+    if (magnitude >= kFirstTooLarge) return sign | kInfinity;
     if (magnitude < kSubnormalOffset) {
       const float shifted = bits_as<float>(magnitude) + bits_as<float>(kSubnormalMagic);
       return static_cast<uint16_t>(sign | (bits_as<uint32_t>(shifted) - kSubnormalMagic));
@@ -83,16 +88,21 @@ struct Float16 {
 struct Bfloat16 {
   using Storage = uint16_t;
   using Accumulator = float;
+
+  static constexpr uint16_t kInfinity = 0x7f80;
+  static constexpr uint16_t kLargestResult = kInfinity;
+  static constexpr uint16_t kQuietNan = kQuietNan32 >> 16;
+
   TUTTI_HOST_DEVICE static float load(uint16_t stored) { return bits_as<float>(static_cast<uint32_t>(stored) << 16); }
   TUTTI_HOST_DEVICE static uint16_t store(float value) {
     const uint32_t bits = bits_as<uint32_t>(value);
-    if ((bits & 0x7fffffff) > 0x7f800000) return kQuietNan32 >> 16;
+    if ((bits & 0x7fffffff) > 0x7f800000) return kQuietNan;
     return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 };
 
 // The formats of OCP's "8-bit Floating Point Specification", 2023, with the conversions of CUDA's constructors.
-template <int kExponentBits, uint32_t kLargestStored>
+template <int kExponentBits, uint8_t kLargestStored>
 struct Float8 {
   using Storage = uint8_t;
   using Accumulator = float;
@@ -100,7 +110,8 @@ struct Float8 {
   static constexpr int kMantissaBits = 7 - kExponentBits;
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr int kShift = 23 - kMantissaBits;
-  static constexpr uint32_t kQuietNan = 0x7f;
+  static constexpr uint8_t kLargestResult = kLargestStored;
+  static constexpr uint8_t kQuietNan = 0x7f;
   static constexpr uint32_t kExponentOffset = (127 - kBias) << 23;
   static constexpr uint32_t kSmallestNormal = kExponentOffset + (1 << 23);
   static constexpr uint32_t kLargest = kExponentOffset + (kLargestStored << kShift);
@@ -125,6 +136,7 @@ struct Float8 {
 
 // No infinities, and one NaN of each sign.
 struct Float8E4m3 : Float8<4, 0x7e> {
+  static constexpr uint8_t kInfinity = kLargestResult;
   static constexpr float kHalfScale = 256;  // of the float16 with the same exponent field, whose bias is larger by 8
 
   TUTTI_HOST_DEVICE static float load(uint8_t stored) {
@@ -136,6 +148,8 @@ struct Float8E4m3 : Float8<4, 0x7e> {
 
 // The upper half of a float16.
 struct Float8E5m2 : Float8<5, 0x7b> {
+  static constexpr uint8_t kInfinity = 0x7c;
+
   TUTTI_HOST_DEVICE static float load(uint8_t stored) { return Float16::load(static_cast<uint16_t>(stored << 8)); }
 };
 

@@ -8,12 +8,14 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "kernels/partial.h"
 #include "kernels/simd_targets.h"
 #include "kernels/vector_ops-inl.h"
+#include "kernels/vector_ordered-inl.h"
 #include "kernels/vector_tree-inl.h"
 
 #include <hwy/cache_control.h>
@@ -105,7 +107,9 @@ class Reduction {
 
   template <class D8, class Block>
   HWY_INLINE auto result(D8 d8, Block block) const {
-    if (HWY_UNLIKELY(divisor_.value > 1)) block = divide(block, divisor_);
+    if constexpr (std::is_same_v<Op, ops::Sum>) {
+      if (HWY_UNLIKELY(divisor_.value > 1)) block = divide(block, divisor_);
+    }
     return Vectors<Element>::pack(d8, block);
   }
 
@@ -227,14 +231,20 @@ HWY_NOINLINE void reduce_op(const ReduceArgs& args) {
   Reduction<Element, Op>(args).run(begin);
 }
 
+// Narrow floats are compared as they are.
+template <class Element, class Op>
+using Compared =
+    std::conditional_t<sizeof(typename Element::Accumulator) == sizeof(typename Element::Storage), Element,
+                       Ordered<Element, Op>>;
+
 template <class Element>
 void reduce_type(const ReduceArgs& args) {
   switch (args.op) {
     case TUTTI_SUM:
     case TUTTI_AVG: return reduce_op<Element, ops::Sum>(args);
     case TUTTI_PROD: return reduce_op<Element, ops::Prod>(args);
-    case TUTTI_MIN: return reduce_op<Element, ops::Min>(args);
-    case TUTTI_MAX: return reduce_op<Element, ops::Max>(args);
+    case TUTTI_MIN: return reduce_op<Compared<Element, ops::Min>, ops::Min>(args);
+    case TUTTI_MAX: return reduce_op<Compared<Element, ops::Max>, ops::Max>(args);
     default: TUTTI_CHECK(is_valid(args.op) && !is_bitwise(args.op));
   }
 }

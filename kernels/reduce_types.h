@@ -27,7 +27,7 @@ void reduce_bits(const ReduceArgs& args);
 inline void check_args(const ReduceArgs& args) {
   TUTTI_CHECK(!args.sources.empty() && args.sources.size() <= kMaxSources && !args.destinations.empty());
   TUTTI_CHECK(is_defined_for(args.op, args.datatype));
-  TUTTI_CHECK(args.divisor == 0 || !is_bitwise(args.op));
+  TUTTI_CHECK(args.divisor == 0 || args.op == TUTTI_SUM || args.op == TUTTI_AVG);
 }
 
 }  // namespace tutti

@@ -66,6 +66,11 @@ std::vector<ReduceOp> ops_of(Datatype datatype) {
   return ops;
 }
 
+std::vector<uint32_t> divisors_of(ReduceOp op) {
+  if (op == TUTTI_SUM || op == TUTTI_AVG) return {0, 3, 4};
+  return {0};
+}
+
 std::string describe(const ReduceArgs& args) {
   return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}",
                      name_of(args.datatype), name_of(args.op), args.count, args.sources.size(),

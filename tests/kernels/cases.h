@@ -22,6 +22,9 @@ constexpr ReduceOp kBitwiseOps[] = {TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR};
 // Those that this type has.
 std::vector<ReduceOp> ops_of(Datatype datatype);
 
+// 0, and for operations whose results may be divided some others.
+std::vector<uint32_t> divisors_of(ReduceOp op);
+
 // Calls `body` once per instruction set that is compiled in and that this processor has, with that set in use.
 void for_each_target(const std::function<void()>& body);
 

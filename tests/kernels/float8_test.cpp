@@ -150,7 +150,7 @@ TEST_CASE("all pairs of 8-bit floats give the scalar bits on every target") {
   std::shuffle(triples[2].begin(), triples[2].end(), std::mt19937(1));
   for (const Datatype datatype : {TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2}) {
     for (const ReduceOp op : kOps) {
-      for (const uint32_t divisor : {0u, 3u, 4u}) {
+      for (const uint32_t divisor : divisors_of(op)) {
         const ReduceArgs shape{.datatype = datatype, .op = op, .divisor = divisor};
         for_each_target([&] {
           reduce_bytes(shape, {pairs[0]});

@@ -30,7 +30,7 @@ std::vector<T> reduce_vectors(Datatype datatype, ReduceOp op, const std::vector<
 template <class T>
 void check_against_scalar(Datatype datatype, const std::vector<std::vector<T>>& inputs) {
   for (const ReduceOp op : kOps) {
-    for (const uint32_t divisor : {0u, 3u, 4u}) {
+    for (const uint32_t divisor : divisors_of(op)) {
       const std::vector<T> expected = reduce_vectors(datatype, op, inputs, divisor, true);
       for_each_target([&] {
         INFO(name_of(datatype) << " " << name_of(op) << " divisor " << divisor << " on " << kernel_target());
