@@ -192,8 +192,8 @@ struct Vectors<ops::Float16> {
     const auto rebased = hn::Sub(magnitude, hn::Set(d32, Scalar::kExponentOffset - 0xfff));
     auto half = hn::ShiftRight<13>(hn::Add(rebased, last));
     half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, Scalar::kSubnormalOffset)), small, half);
-    half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, Scalar::kFirstTooLarge - 1)), hn::Set(d32, uint32_t{Scalar::kInfinity}),
-                          half);
+    half = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, Scalar::kFirstTooLarge - 1)),
+                          hn::Set(d32, uint32_t{Scalar::kInfinity}), half);
     return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, uint32_t{Scalar::kQuietNan}),
                           hn::Or(sign, half));
   }
