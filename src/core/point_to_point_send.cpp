@@ -42,7 +42,7 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     tutti_request& request = *lane.unsent.front();
     const CallArguments& arguments = request.arguments;
     uint64_t size = request.transfer.size_bytes;
-    bool is_eager = may_be_kept(peer, size);
+    bool is_eager = may_be_kept(peer, arguments.input, size);
     Header header = eager_header(arguments);
     if (!is_eager) header.kind = Kind::kOffer;
     PutResult result;
@@ -118,15 +118,16 @@ Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, co
 }
 
 // Up to what costs less to copy twice than to make the sender wait.
-bool PointToPoint::may_be_kept(Peer& peer, uint64_t size_bytes) const {
-  bool readable = peer.mapped() && peer.link().traits().pullable;
-  bool fits = size_bytes <= StreamLayout::kDirect.slot_bytes && (!readable || size_bytes < least_lent());
-  return fits && lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+bool PointToPoint::may_be_kept(Peer& peer, const std::byte* data, uint64_t size_bytes) const {
+  if (size_bytes > StreamLayout::kDirect.slot_bytes) return false;
+  if (lanes_[peer.rank()].kept_there + credit_of(size_bytes) > kMostKeptBytes) return false;
+  if (!peer.mapped() || size_bytes < kLeastLentBytes) return true;
+  return !may_be_pulled(peer, size_bytes) && (memory_.empty() || !memory_.find(data, size_bytes));
 }
 
-// Of messages from kLeastTried on the receiver decides whether he pulls.
-uint64_t PointToPoint::least_lent() const {
-  return options_.may_try_pulls ? kLeastTried : UINT64_MAX;
+// From kLeastTried on the receiver decides whether he pulls.
+bool PointToPoint::may_be_pulled(Peer& peer, uint64_t size_bytes) const {
+  return size_bytes >= kLeastTried && options_.may_try_pulls && peer.link().traits().pullable;
 }
 
 // Where a device reads shared memory itself, it is told which.
@@ -152,7 +153,7 @@ Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
     message.payload = TUTTI_TRY(links_.share(shared->region, shared->data));
     shared->copy_edges_in(data);
     message.kind = MessageKind::kReference;
-  } else if (peer.link().traits().pullable && message.size_bytes >= least_lent()) {
+  } else if (may_be_pulled(peer, message.size_bytes)) {
     message.address = reinterpret_cast<uint64_t>(data);
     message.kind = MessageKind::kPull;
   }

@@ -36,6 +36,36 @@ TEST_CASE("messages of all sizes arrive") {
   }
 }
 
+TEST_CASE("what the receiver can read where it lies stays there from 8 KiB on, and other short messages go at once") {
+  check_all(with_ranks(2, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) {
+    constexpr size_t kLent = 2048;
+    std::string wrong;
+    void* shared = nullptr;
+    tutti_mem_alloc(&shared, kLent * sizeof(float));
+    std::vector<float> ordinary(kLent);
+    const std::span<float> here(static_cast<float*>(shared), kLent), there(ordinary);
+    const std::span<float> messages[] = {here.first(kLent - 1), there, here};
+    std::vector<tutti_request_t*> lent;
+    for (int tag = 0; rank == 0 && tag < 3; ++tag) {
+      fill(messages[tag], 0, 1, tag);
+      tag < 2 ? void(wrong += send(comm, messages[tag], 1, tag))
+              : lent.push_back(start(comm, TUTTI_SEND, messages[tag], 1, tag));
+    }
+    if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+    int is_done = 0;
+    if (rank == 0 && tutti_test(lent.data(), &is_done) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+    if (is_done != 0) wrong += "the message in shared memory went before it was received; ";
+    if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+    for (int tag = 0; rank == 1 && tag < 3; ++tag) {
+      wrong += receive(comm, messages[tag], 0, tag);
+      wrong += compare(messages[tag], 0, 1, tag);
+    }
+    if (rank == 0) wrong += wait_all(comm, lent);
+    tutti_mem_free(shared);
+    return wrong;
+  }));
+}
+
 TEST_CASE("messages arrive from all places of their slots, whether they are waited for or not") {
   constexpr int kMessages = 100, kAhead = 20;  // several laps of all slots
   for (size_t count : {size_t{5000}, size_t{16 * 1024}}) {
