@@ -63,10 +63,11 @@ class SlotStores {
     bool is_new = past_caches != kind.past_caches;
     kind.past_caches = past_caches;
     kind.tried = 0;
-    // Each of the first ones of a trial takes up to ten times as long, where payloads go past the caches.
+    // Where payloads go past the caches each of the first ones of a trial takes up to ten times as long: one payload in
+    // 64 is such a one at first, and one in 512 in the end, or in 32 where else the way could be wrong for too long.
     uint32_t slow = kind.settling();
-    kind.period = is_new ? std::max(kLeastPeriod, kLeastPeriodOfSlow * slow)
-                         : std::min(2 * kind.period, std::max(kMostPeriod, kMostPeriodOfSlow * slow));
+    kind.period = is_new ? std::clamp(kLeastPeriodOfSlow * slow, kLeastPeriod, kRarest)
+                         : std::min(2 * kind.period, std::clamp(kMostPeriodOfSlow * slow, kMostPeriod, kRarest));
     kind.to_trial = kind.period;
   }
 
@@ -81,7 +82,8 @@ class SlotStores {
   static constexpr uint64_t kUntouchedBytes = 2 << 20, kLeastFirst = 24, kMostFirst = 256;
   static constexpr uint32_t kLeastPeriod = 64;
   static constexpr uint32_t kMostPeriod = 4096;
-  static constexpr uint32_t kLeastPeriodOfSlow = 16, kMostPeriodOfSlow = 64;  // for each that does not count
+  static constexpr uint32_t kRarest = 32 * 1024;
+  static constexpr uint32_t kLeastPeriodOfSlow = 64, kMostPeriodOfSlow = 512;  // for each that does not count
   static constexpr uint64_t kMostPlaces = 1024;
 
   // Payloads of about the same size.
