@@ -53,10 +53,6 @@ inline uint64_t PointToPoint::room_of(MessageKind kind) {
                                       : 0;
 }
 
-// From so many bytes on a message is offered rather than sent if its receiver can read it where it lies: one copy less
-// is then worth the sender's wait.
-inline constexpr uint64_t kLeastLentBytes = 8 * 1024;
-
 // So much a rank keeps of each sender, in messages that no receive has asked for.
 inline constexpr uint64_t kMostKeptBytes = 1024 * 1024;
 // From so much on that it keeps no more it tells the sender: half, which then never runs out for want of an answer.

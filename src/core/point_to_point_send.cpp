@@ -121,7 +121,7 @@ Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, co
 bool PointToPoint::may_be_kept(Peer& peer, const std::byte* data, uint64_t size_bytes) const {
   if (size_bytes > StreamLayout::kDirect.slot_bytes) return false;
   if (lanes_[peer.rank()].kept_there + credit_of(size_bytes) > kMostKeptBytes) return false;
-  if (!peer.mapped() || size_bytes < kLeastLentBytes) return true;
+  if (!peer.mapped() || size_bytes < options_.lent_min_bytes) return true;
   return !may_be_pulled(peer, size_bytes) && (memory_.empty() || !memory_.find(data, size_bytes));
 }
 

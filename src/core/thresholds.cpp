@@ -9,16 +9,22 @@
 namespace tutti {
 namespace {
 
+bool in_turns(const TopologyHost& host) { return host.ranks.size() > host.inventory.cpu.usable(); }
+
+// A message that the receiver reads where it lies is copied once, but its sender waits for that. Of this size on a
+// message to and fro takes half the time, and one behind the other no more of it than through slots; those of less
+// would be up to twice as slow one behind the other. Where ranks take turns on a processor each wait is a turn.
+uint64_t lent_min_bytes(const TopologyHost& host) { return in_turns(host) ? kLeastTried : kLeastPulled; }
+
 // When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
 // ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
 // Calls as large as the whole last level of caches need fewer; its share of one rank would be too little, as measured.
 Spread spread_for(const TopologyHost& host) {
   uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
-  bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
   const Cache* last = last_level(host.inventory);
   return {.least_bytes = kLeastSpreadBytes,
-          .bytes = in_turns ? 0 : 2 * cache_bytes / peers,
+          .bytes = in_turns(host) ? 0 : 2 * cache_bytes / peers,
           .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX,
           .streaming_bytes = streaming_min_bytes(host)};
 }
@@ -28,7 +34,8 @@ Spread spread_for(const TopologyHost& host) {
 DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
-  return {.may_try_pulls = may_try_pulls(costs),
+  return {.lent_min_bytes = lent_min_bytes(host),
+          .may_try_pulls = may_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),
           .memory_ns_per_byte = 1e9F / static_cast<float>(std::max<uint64_t>(1, costs.copy_bytes_per_s.value)),

@@ -50,6 +50,11 @@ TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits
   CHECK(data_path_for(one_host(2, 2, slow), 0).memory_ns_per_byte == 0.125F);
 }
 
+TEST_CASE("a message is read where it lies from a smaller size on where its sender waits on a processor of its own") {
+  CHECK(data_path_for(one_host(2, 2, measured(1)), 0).lent_min_bytes == 32 << 10);
+  CHECK(data_path_for(one_host(3, 2, measured(1)), 0).lent_min_bytes == 64 << 10);
+}
+
 TEST_CASE("where stores past the caches never pay off nothing is stored so, however many ranks share a cache") {
   CHECK(streaming_min(8, 8, kNeverStreams, 8) == kNever);
 }
