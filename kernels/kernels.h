@@ -39,8 +39,8 @@ struct ReduceArgs {
 // infinite or too large for an 8-bit float becomes its largest finite value with that sign. Integers wrap around; their
 // average truncates towards zero. TUTTI_AVG sums (and divides by `divisor`). min and max give NaN when any input is
 // NaN, and hold -0 for less than +0. Every NaN result is the same positive quiet NaN. So the result's bits depend
-// neither on the processor nor on the order of two operands. The caller's floating-point modes apply: flushing
-// subnormals to zero on some ranks only would give ranks different bits.
+// neither on the processor nor on the order of two operands. The caller's floating-point modes apply, but to minima and
+// maxima of 8- and 16-bit floats: flushing subnormals to zero on some ranks only would give ranks different bits.
 void reduce(const ReduceArgs& args);
 
 // The plain loop that defines the bits; slow, for tests.
