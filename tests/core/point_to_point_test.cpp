@@ -36,7 +36,7 @@ TEST_CASE("messages of all sizes arrive") {
   }
 }
 
-TEST_CASE("what the receiver can read where it lies stays there until it is received, and other short messages do not") {
+TEST_CASE("what the receiver can read where it lies stays there until it is received, other short messages do not") {
   check_all(with_ranks(2, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) {
     constexpr size_t kLent = 16 * 1024, kAtOnce = 8 * 1024 - 1;  // on any number of processors
     std::string wrong;
