@@ -104,6 +104,16 @@ class WaitSet {
   void fence() const;
   // Sleeps in poll(2) for at most `at_most_ms` (-1: as long as it takes). False when nothing but time has passed.
   bool sleep(int at_most_ms);
+  // The same, but where need_fence() was said it looks once more, after a millisecond: `look` says whether what is
+  // waited for has come. The kernel's fence for other processes has been seen to miss a thread, once in some ten
+  // million signals; what that had stored lies in memory long before.
+  template <class Look>
+  bool sleep(int at_most_ms, const Look& look) {
+    constexpr int kLookAgainMs = 1;
+    bool looks = needs_fence_ && (at_most_ms < 0 || at_most_ms > kLookAgainMs);
+    if (looks && (sleep(kLookAgainMs) || look())) return true;
+    return sleep(looks && at_most_ms > 0 ? at_most_ms - kLookAgainMs : at_most_ms);
+  }
 
  private:
   std::vector<pollfd> fds_;

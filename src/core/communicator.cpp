@@ -214,7 +214,14 @@ void Communicator::sleep() {
   waits_.clear();
   Advance last = Advance::kBlocked;
   Links::Armed armed = before_sleep(waits_, last);
-  if (last != Advance::kMoved) waits_.sleep(kSleepMs);
+  if (last == Advance::kMoved) return;
+  waits_.sleep(kSleepMs, [this] { return look() == Advance::kMoved; });
+}
+
+// Also for what comes to a rank that has no request for it.
+Advance Communicator::look() noexcept {
+  direct_lively_ = std::max(direct_lively_, 1);
+  return advance();
 }
 
 Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept {
@@ -229,9 +236,8 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
     return {};
   });
   if (!prepared.ok()) fail(std::move(prepared), true);
-  // Something may have come between the announcement and the sleep; also for a rank that has no request for it.
-  direct_lively_ = std::max(direct_lively_, 1);
-  last = advance();
+  // Something may have come between the announcement and the sleep.
+  last = look();
   return armed;
 }
 

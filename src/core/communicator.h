@@ -149,6 +149,8 @@ class Communicator {
   // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
   // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
   Links::Armed before_sleep(WaitSet& waits, Advance& last) noexcept;
+  // The step that it takes, which may be taken again before the sleep's end.
+  Advance look() noexcept;
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0 || unreached() > 0; }
 
  private:

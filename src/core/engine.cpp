@@ -115,16 +115,23 @@ void Engine::sleep() {
     auto turn = communicator->turn_before_sleep();
     if (!turn) continue;
     turns_.push_back(std::move(turn));
+    held_.push_back(communicator);
     Advance last = Advance::kBlocked;
     armed_.push_back(communicator->before_sleep(waits_, last));
     moved = moved || last == Advance::kMoved;
   }
-  if (!moved) waits_.sleep(round_.empty() ? -1 : kSleepMs);
+  auto look = [this] {
+    bool any_moved = false;
+    for (Communicator* communicator : held_) any_moved = communicator->look() == Advance::kMoved || any_moved;
+    return any_moved;
+  };
+  if (!moved) waits_.sleep(round_.empty() ? -1 : kSleepMs, look);
   uint64_t rings;
   (void)!::read(wake_.get(), &rings, sizeof rings);  // takes all of them
   rung_.exchange(false, std::memory_order_seq_cst);  // only now: what the ringers mean is looked at in the next round
   armed_.clear();
   turns_.clear();
+  held_.clear();
   for (Communicator* communicator : round_) communicator->after_turn();
   end_round();
 }

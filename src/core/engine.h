@@ -57,6 +57,7 @@ class Engine {
   // Of the thread, kept from round to round so that it allocates nothing.
   std::vector<Communicator*> round_;
   std::vector<std::unique_lock<TurnLock>> turns_;
+  std::vector<Communicator*> held_;  // whose turns these are
   std::vector<Links::Armed> armed_;
   WaitSet waits_;
 };

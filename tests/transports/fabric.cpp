@@ -181,7 +181,8 @@ Status await_asleep(Link& link, const Line* line, uint64_t value) {
     link.arm(waits);
     waits.fence();
     if (counter_of(line) < value) {
-      if (!waits.sleep(deadline.left_ms())) return error(Code::kTimeout, "nothing woke this rank");
+      bool is_woken = waits.sleep(deadline.left_ms(), [&] { return counter_of(line) >= value; });
+      if (!is_woken) return error(Code::kTimeout, "nothing woke this rank");
     }
     link.disarm();
   }

@@ -4,7 +4,8 @@
 //
 // No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the
 // line, fences, and reads the word. One of the two sees the other's store. Signals are many and sleeps are few, so
-// where the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none.
+// where the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none; and since that
+// fence is not quite without a gap, the sleeper looks once more after a while (WaitSet::sleep()).
 #pragma once
 
 #include <atomic>
