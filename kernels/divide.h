@@ -12,6 +12,8 @@ struct Divisor {
     if (divisor < 2) return;
     const int bits = std::bit_width(divisor - 1);  // the logarithm, rounded up
     power_of_two = std::has_single_bit(divisor);
+    reciprocal32 = 1 / static_cast<float>(divisor);
+    reciprocal64 = 1 / static_cast<double>(divisor);
     inverse8 = divisor < 256 ? static_cast<uint16_t>((65536 + divisor - 1) / divisor) : 0;
     const uint64_t rest = (uint64_t{1} << bits) - divisor;
     const uint64_t quotient = (rest << 32) / divisor;
@@ -21,7 +23,9 @@ struct Divisor {
   }
 
   uint32_t value;
-  bool power_of_two = false;  // then the reciprocal is exact, and a product with it rounds as the quotient does
+  bool power_of_two = false;  // then the reciprocals are exact, and a product with one rounds as the quotient does
+  float reciprocal32 = 1;
+  double reciprocal64 = 1;
   uint16_t inverse8 = 0;      // 2^16 / value, rounded up; 0 where every quotient of bytes is 0
   uint32_t inverse32 = 0;     // the low 32 bits of the inverse of 33 bits
   uint64_t inverse64 = 0;     // the low 64 bits of the inverse of 65 bits

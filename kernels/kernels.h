@@ -55,7 +55,7 @@ enum class Width : uint8_t { kNarrow, kWide };
 void reduce_partial(const ReduceArgs& args, std::span<const Width> widths, Width result);
 
 // 8- and 16-bit floats to float32, exactly, and back, rounded as reduce() rounds. NaNs stay NaNs, and become the
-// one quiet NaN on the way back.
+// one quiet NaN on the way back, where those given are what widen() or arithmetic made of them.
 void widen(Datatype datatype, float* to, const std::byte* from, uint64_t count);
 void narrow(Datatype datatype, std::byte* to, const float* from, uint64_t count);
 

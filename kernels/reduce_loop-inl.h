@@ -16,6 +16,7 @@
 #include "kernels/simd_targets.h"
 #include "kernels/vector_ops-inl.h"
 #include "kernels/vector_ordered-inl.h"
+#include "kernels/vector_sums-inl.h"
 #include "kernels/vector_tree-inl.h"
 
 #include <hwy/cache_control.h>
@@ -105,12 +106,17 @@ class Reduction {
   using Bytes = hn::ScalableTag<uint8_t>;
   using Bytes16 = hn::FixedTag<uint8_t, 16>;
 
+  // Of `count` sources.
   template <class D8, class Block>
-  HWY_INLINE auto result(D8 d8, Block block) const {
+  HWY_INLINE auto result(D8 d8, Block block, size_t count) const {
     if constexpr (std::is_same_v<Op, ops::Sum>) {
       if (HWY_UNLIKELY(divisor_.value > 1)) block = divide(block, divisor_);
     }
-    return Vectors<Element>::pack(d8, block);
+    if constexpr (kIsSummed<Element>) {
+      return Vectors<Element>::pack(d8, block, count);
+    } else {
+      return Vectors<Element>::pack(d8, block);
+    }
   }
 
   // A block of 8-bit floats is four vectors by itself: independent work enough, and four such blocks would exceed the
@@ -124,16 +130,16 @@ class Reduction {
       }
     } else {
       auto four = combine_all<Op>(LongLoad<Element, Bytes>{from}, count);
-      results[0] = result(d8, four.first.first);
-      results[1] = result(d8, four.first.second);
-      results[2] = result(d8, four.second.first);
-      results[3] = result(d8, four.second.second);
+      results[0] = result(d8, four.first.first, count);
+      results[1] = result(d8, four.first.second, count);
+      results[2] = result(d8, four.second.first, count);
+      results[3] = result(d8, four.second.second, count);
     }
   }
 
   template <class D8>
   HWY_INLINE auto combine_single(D8 d8, Sources<Element> from, size_t count) const {
-    return result(d8, combine_all<Op>(SingleLoad<Element, D8>{from}, count));
+    return result(d8, combine_all<Op>(SingleLoad<Element, D8>{from}, count), count);
   }
 
   // Returns where it stopped. Of two and of four sources the compiler knows the number, and keeps the addresses in
@@ -196,7 +202,7 @@ class Reduction {
     if (at == end_) return;
     const size_t size = end_ - at;
     auto block = combine_all<Op>(PartialLoad<Element>{{sources_.data(), at}, size}, sources_.size());
-    Words words = to_words(result(Bytes16(), block));
+    Words words = to_words(result(Bytes16(), block, sources_.size()));
     for (std::byte* destination : destinations_) {
       store_first_bytes(words, reinterpret_cast<uint8_t*>(destination) + at, size);
     }
@@ -238,10 +244,18 @@ using Compared =
                        Ordered<Element, Op>>;
 
 template <class Element>
+void reduce_sum(const ReduceArgs& args) {
+  if constexpr (sizeof(typename Element::Accumulator) == 4 * sizeof(typename Element::Storage)) {
+    if (Summed<Element>::takes(args.divisor)) return reduce_op<Summed<Element>, ops::Sum>(args);
+  }
+  reduce_op<Element, ops::Sum>(args);
+}
+
+template <class Element>
 void reduce_type(const ReduceArgs& args) {
   switch (args.op) {
     case TUTTI_SUM:
-    case TUTTI_AVG: return reduce_op<Element, ops::Sum>(args);
+    case TUTTI_AVG: return reduce_sum<Element>(args);
     case TUTTI_PROD: return reduce_op<Element, ops::Prod>(args);
     case TUTTI_MIN: return reduce_op<Compared<Element, ops::Min>, ops::Min>(args);
     case TUTTI_MAX: return reduce_op<Compared<Element, ops::Max>, ops::Max>(args);

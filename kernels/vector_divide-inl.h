@@ -82,7 +82,8 @@ HWY_INLINE V divide(V value, const Divisor& by) {
   using T = Lane<V>;
   const hn::DFromV<V> d;
   if constexpr (std::is_floating_point_v<T>) {
-    if (by.power_of_two) return hn::Mul(value, hn::Set(d, T(1) / static_cast<T>(by.value)));
+    const T reciprocal = sizeof(T) == 4 ? by.reciprocal32 : by.reciprocal64;
+    if (by.power_of_two) return hn::Mul(value, hn::Set(d, reciprocal));
     return hn::Div(value, hn::Set(d, static_cast<T>(by.value)));
   } else if constexpr (std::is_signed_v<T>) {
     const auto negative = as_unsigned(hn::VecFromMask(d, hn::Lt(value, hn::Zero(d))));

@@ -3,7 +3,8 @@
 // A block is what the elements of one register of bytes become when unpacked: a vector of the same lanes, for 16-bit
 // floats a Pair of float32 vectors, for 8-bit floats a Pair of such Pairs. Variables that hold blocks are not const in
 // the hot loops: gcc 12 would keep them in memory instead of registers. spread() and collect() are for the narrow
-// floats' blocks: as float32 in memory, in the order of the elements. pack() makes every NaN the one quiet NaN.
+// floats' blocks: as float32 in memory, in the order of the elements. pack() makes every NaN the one quiet NaN, of
+// those that arithmetic or unpack() gives.
 #if defined(TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
 #undef TUTTI_KERNELS_VECTOR_ELEMENTS_INL_H
@@ -90,11 +91,16 @@ struct Vectors<ops::Bfloat16> {
     return Pair<hn::VFromD<decltype(df)>>{hn::BitCast(df, hn::ShiftLeft<16>(both)), hn::BitCast(df, odd)};
   }
 
+  // In 16-bit lanes, of the high and of the low halves of all elements.
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
     const hn::Repartition<uint32_t, D8> d32;
-    const auto odd = hn::And(round(d32, block.second), hn::Set(d32, 0xffff0000u));
-    return hn::BitCast(d8, hn::Or(hn::ShiftRight<16>(round(d32, block.first)), odd));
+    const hn::Repartition<uint16_t, D8> d16;
+    const auto even = hn::BitCast(d32, block.first), odd = hn::BitCast(d32, block.second);
+    const auto high = hn::OddEven(hn::BitCast(d16, odd), hn::BitCast(d16, hn::ShiftRight<16>(even)));
+    const auto low = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even));
+    const auto nan = hn::Set(d16, ops::Bfloat16::kQuietNan);
+    return hn::BitCast(d8, hn::IfThenElse(is_nan(d16, high), nan, hn::Add(high, carry(d16, high, low))));
   }
 
   template <class V>
@@ -107,12 +113,20 @@ struct Vectors<ops::Bfloat16> {
   }
 
  private:
-  // The one NaN survives it.
-  template <class D32, class V>
-  HWY_INLINE static hn::VFromD<D32> round(D32 d32, V value) {
-    const auto bits = hn::BitCast(d32, with_one_nan(value));
-    const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
-    return hn::Add(bits, hn::Add(last, hn::Set(d32, 0x7fffu)));
+  // 1 where the low half is above the middle, or there and the last bit odd: the first bit of the average that is
+  // rounded up, with 0x7fff or, where the last bit is even, with one less.
+  template <class D16, class V>
+  HWY_INLINE static V carry(D16 d16, V high, V low) {
+    const auto last = hn::And(high, hn::Set(d16, uint16_t{1}));
+    return hn::ShiftRight<15>(hn::AverageRound(low, hn::Or(last, hn::Set(d16, uint16_t{0x7ffe}))));
+  }
+
+  // Signed, which every processor compares in one instruction.
+  template <class D16, class V>
+  HWY_INLINE static auto is_nan(D16 d16, V high) {
+    const hn::RebindToSigned<D16> d;
+    const auto magnitude = hn::BitCast(d, hn::And(high, hn::Set(d16, uint16_t{0x7fff})));
+    return hn::RebindMask(d16, hn::Gt(magnitude, hn::Set(d, int16_t{ops::Bfloat16::kInfinity})));
   }
 };
 
@@ -133,6 +147,11 @@ struct Vectors<ops::Float16> {
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
     const hn::Repartition<uint32_t, D8> d32;
     return join(d8, narrow(d32, block.first), narrow(d32, block.second));
+  }
+
+  template <class D8, class V>
+  HWY_INLINE static auto demote(D8 d8, Pair<V> block) {
+    return pack(d8, block);
   }
 
   // Of the low halves of 32-bit lanes, in the order of unpack().
@@ -216,10 +235,16 @@ struct Vectors<ops::Float16> {
 
   template <class D8, class V>
   HWY_INLINE static auto pack(D8 d8, Pair<V> block) {
+    return demote(d8, Pair<V>{with_one_nan(block.first), with_one_nan(block.second)});
+  }
+
+  // Any NaN becomes some NaN.
+  template <class D8, class V>
+  HWY_INLINE static auto demote(D8 d8, Pair<V> block) {
     const hn::Rebind<hwy::float16_t, hn::DFromV<V>> d16;
     const hn::Half<D8> half;
-    const auto low = hn::BitCast(half, hn::DemoteTo(d16, with_one_nan(block.first)));
-    const auto high = hn::BitCast(half, hn::DemoteTo(d16, with_one_nan(block.second)));
+    const auto low = hn::BitCast(half, hn::DemoteTo(d16, block.first));
+    const auto high = hn::BitCast(half, hn::DemoteTo(d16, block.second));
     return hn::Combine(d8, high, low);
   }
 
@@ -263,11 +288,21 @@ template <class Scalar>
 struct Float8Vectors {
   template <class D8>
   HWY_INLINE static auto unpack(D8 d8, hn::VFromD<D8> bytes) {
+    auto both = halves(d8, bytes);
+    return Pair<Floats<D8>>{widen(d8, both.first), widen(d8, both.second)};
+  }
+
+  // As the float16s that have the same fields, the even and the odd ones. Those of e4m3 have no NaN.
+  template <class D8>
+  HWY_INLINE static auto halves(D8 d8, hn::VFromD<D8> bytes) {
     const hn::Repartition<uint16_t, D8> d16;
-    const auto both = hn::BitCast(d16, bytes);
-    const auto even = widen(d8, hn::ShiftLeft<8>(both));
-    const auto odd = widen(d8, hn::And(both, hn::Set(d16, uint16_t{0xff00})));
-    return Pair<Floats<D8>>{even, odd};
+    const auto odd = hn::BitCast(d16, bytes);
+    const auto even = hn::ShiftLeft<8>(odd);
+    if constexpr (std::is_same_v<Scalar, ops::Float8E5m2>) {
+      return Pair<hn::VFromD<decltype(d16)>>{even, hn::And(odd, hn::Set(d16, uint16_t{0xff00}))};
+    } else {
+      return Pair<hn::VFromD<decltype(d16)>>{below_sign(even), below_sign(odd)};
+    }
   }
 
   template <class D8, class V>
@@ -290,19 +325,24 @@ struct Float8Vectors {
   template <class D8>
   using Floats = Pair<hn::VFromD<hn::Repartition<float, D8>>>;
 
-  // `stored` lies in the high bytes.
+  // The high byte, its fields one to the right of where they were.
+  template <class V>
+  HWY_INLINE static V below_sign(V stored) {
+    const hn::DFromV<V> d16;
+    const auto shifted = hn::ShiftRight<1>(hn::BitCast(hn::RebindToSigned<decltype(d16)>(), stored));
+    return hn::And(as_unsigned(shifted), hn::Set(d16, uint16_t{0xbf80}));
+  }
+
   template <class D8, class V>
-  HWY_INLINE static Floats<D8> widen(D8 d8, V stored) {
+  HWY_INLINE static Floats<D8> widen(D8 d8, V half) {
     if constexpr (std::is_same_v<Scalar, ops::Float8E5m2>) {
-      return Halves::unpack(d8, hn::BitCast(d8, stored));
+      return Halves::unpack(d8, hn::BitCast(d8, half));
     } else {
       const hn::DFromV<V> d16;
-      const auto shifted = hn::ShiftRight<1>(hn::BitCast(hn::RebindToSigned<decltype(d16)>(), stored));
-      const auto finite = hn::AndNot(hn::Set(d16, uint16_t{0x4000}), as_unsigned(shifted));
       // A one added at the last place carries into the free bit when exponent and mantissa are all ones.
-      const auto carried = hn::Add(finite, hn::Set(d16, uint16_t{0x0080}));
-      const auto half = hn::Or(finite, hn::And(carried, hn::Set(d16, uint16_t{0x4000})));
-      const auto scaled = Halves::unpack(d8, hn::BitCast(d8, half));
+      const auto carried = hn::Add(half, hn::Set(d16, uint16_t{0x0080}));
+      const auto with_nan = hn::Or(half, hn::And(carried, hn::Set(d16, uint16_t{0x4000})));
+      const auto scaled = Halves::unpack(d8, hn::BitCast(d8, with_nan));
       const auto scale = hn::Set(hn::Repartition<float, D8>(), Scalar::kHalfScale);
       return {hn::Mul(scaled.first, scale), hn::Mul(scaled.second, scale)};
     }
