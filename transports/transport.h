@@ -12,7 +12,6 @@
 #pragma once
 
 #include <algorithm>
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -82,6 +81,9 @@ struct RemoteSlice {
 // The channel of what is not part of a plan.
 inline constexpr int kNoChannel = -1;
 
+// Who wakes a rank, without a fence of its own: threads of this process, or other processes.
+enum class Signallers : uint8_t { kThreads, kProcesses };
+
 // What a sleeping rank waits on. Kept from sleep to sleep, so that going to sleep allocates nothing.
 class WaitSet {
  public:
@@ -89,37 +91,48 @@ class WaitSet {
   void reserve(size_t descriptors) { fds_.reserve(descriptors); }
   void clear() {
     fds_.clear();
-    longest_ms_ = INT_MAX;
+    longest_ms_ = -1;
     is_over_ = false;
-    needs_fence_ = false;
+    fences_threads_ = false;
+    fences_processes_ = false;
   }
   void add(int fd, short events);  // a repeated fd is added once
   // A timer: the sleep ends after `ms` at the latest.
-  void wake_within(int ms) { longest_ms_ = std::min(longest_ms_, ms); }
+  void wake_within(int ms) { longest_ms_ = at_most(ms); }
   // What would end the sleep has happened: there is none.
   void wake_now() { is_over_ = true; }
   // Who is to wake this thread makes no fence between a signal and a look whether it sleeps: it has to.
-  void need_fence() { needs_fence_ = true; }
+  void need_fence(Signallers of) { (of == Signallers::kThreads ? fences_threads_ : fences_processes_) = true; }
   // After the last arm(), before everything is looked at once more.
   void fence() const;
   // Sleeps in poll(2) for at most `at_most_ms` (-1: as long as it takes). False when nothing but time has passed.
-  bool sleep(int at_most_ms);
-  // The same, but where need_fence() was said it looks once more, after a millisecond: `look` says whether what is
-  // waited for has come. The kernel's fence for other processes has been seen to miss a thread, once in some ten
-  // million signals; what that had stored lies in memory long before.
+  bool sleep(int at_most_ms) { return poll_for(at_most(at_most_ms)); }
+  // The same, but where signallers are other processes, the fence for whom has a gap (base/fences.h), it looks once
+  // more, after a millisecond: `look` says whether what is waited for has come.
   template <class Look>
   bool sleep(int at_most_ms, const Look& look) {
     constexpr int kLookAgainMs = 1;
-    bool looks = needs_fence_ && (at_most_ms < 0 || at_most_ms > kLookAgainMs);
-    if (looks && (sleep(kLookAgainMs) || look())) return true;
-    return sleep(looks && at_most_ms > 0 ? at_most_ms - kLookAgainMs : at_most_ms);
+    int rest_ms = at_most(at_most_ms);
+    if (fences_processes_) {
+      int first_ms = rest_ms < 0 ? kLookAgainMs : std::min(rest_ms, kLookAgainMs);
+      if (poll_for(first_ms) || look()) return true;
+      if (rest_ms > 0) rest_ms -= first_ms;
+    }
+    return poll_for(rest_ms);
   }
 
  private:
+  // No more than the timers allow, -1 being for ever.
+  int at_most(int ms) const {
+    return ms < 0 || longest_ms_ < 0 ? std::max(ms, longest_ms_) : std::min(ms, longest_ms_);
+  }
+  bool poll_for(int ms);
+
   std::vector<pollfd> fds_;
-  int longest_ms_ = INT_MAX;
+  int longest_ms_ = -1;  // or for ever
   bool is_over_ = false;
-  bool needs_fence_ = false;
+  bool fences_threads_ = false;
+  bool fences_processes_ = false;
 };
 
 enum class PutResult : uint8_t {

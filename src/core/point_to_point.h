@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -126,13 +127,14 @@ class PointToPoint {
   // `in_line`: the payload may be read, and go, where it is short.
   Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes,
                                  bool in_line = true);
-  bool may_be_kept(Peer& peer, const std::byte* data, uint64_t size_bytes) const;
+  bool may_be_kept(const Peer& peer, uint64_t size_bytes) const;
+  bool may_be_lent(Peer& peer, uint64_t size_bytes) const;
   bool may_be_pulled(Peer& peer, uint64_t size_bytes) const;
   Result<PutResult> send_placed(Peer& peer, const Header& header, const RemoteSlice& into, const std::byte* from,
                                 uint64_t size_bytes);
   Result<RemoteSlice> place_of(Peer& peer, const tutti_request& send) const;
   Status lend_to_link(Peer& peer, tutti_request& send);
-  Result<Message> offer_of(Peer& peer, const tutti_request& send);
+  Result<Message> offer_of(Peer& peer, const tutti_request& send, const std::optional<SharedBuffer>& shared);
 
   Result<bool> read();
   Result<bool> read_piece(tutti_request& receive);

@@ -37,12 +37,16 @@ Result<bool> PointToPoint::send_answers(Peer& peer) {
 // Sends of which the peer does not know yet, in the order in which they were made.
 Result<bool> PointToPoint::send_first(Peer& peer) {
   Lane& lane = lanes_[peer.rank()];
+  const SendStream& stream = peer.send_stream(channel_);
   bool moved = false;
-  while (!lane.unsent.empty()) {
+  while (!lane.unsent.empty() && stream.has_room()) {
     tutti_request& request = *lane.unsent.front();
     const CallArguments& arguments = request.arguments;
     uint64_t size = request.transfer.size_bytes;
-    bool is_eager = may_be_kept(peer, arguments.input, size);
+    bool is_eager = may_be_kept(peer, size);
+    std::optional<SharedBuffer> shared;
+    if (peer.mapped() && (!is_eager || may_be_lent(peer, size))) shared = memory_.find(arguments.input, size);
+    if (shared || may_be_pulled(peer, size)) is_eager = false;
     Header header = eager_header(arguments);
     if (!is_eager) header.kind = Kind::kOffer;
     PutResult result;
@@ -51,7 +55,7 @@ Result<bool> PointToPoint::send_first(Peer& peer) {
     } else {
       request.transfer.offer = lane.offers + 1;
       TUTTI_TRY(lend_to_link(peer, request));
-      result = TUTTI_TRY(send_one(peer, header, TUTTI_TRY(offer_of(peer, request)), nullptr));
+      result = TUTTI_TRY(send_one(peer, header, TUTTI_TRY(offer_of(peer, request, shared)), nullptr));
     }
     if (result == PutResult::kFull) return moved;
     lane.unsent.pop();
@@ -118,16 +122,19 @@ Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, co
 }
 
 // Up to what costs less to copy twice than to make the sender wait.
-bool PointToPoint::may_be_kept(Peer& peer, const std::byte* data, uint64_t size_bytes) const {
-  if (size_bytes > StreamLayout::kDirect.slot_bytes) return false;
-  if (lanes_[peer.rank()].kept_there + credit_of(size_bytes) > kMostKeptBytes) return false;
-  if (!peer.mapped() || size_bytes < options_.lent_min_bytes) return true;
-  return !may_be_pulled(peer, size_bytes) && (memory_.empty() || !memory_.find(data, size_bytes));
+bool PointToPoint::may_be_kept(const Peer& peer, uint64_t size_bytes) const {
+  return size_bytes <= StreamLayout::kDirect.slot_bytes &&
+         lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
+}
+
+// Whether the receiver reads it where it lies, if that is shared memory.
+bool PointToPoint::may_be_lent(Peer& peer, uint64_t size_bytes) const {
+  return size_bytes >= options_.lent_min_bytes && !memory_.empty() && peer.mapped();
 }
 
 // From kLeastTried on the receiver decides whether he pulls.
 bool PointToPoint::may_be_pulled(Peer& peer, uint64_t size_bytes) const {
-  return size_bytes >= kLeastTried && options_.may_try_pulls && peer.link().traits().pullable;
+  return size_bytes >= kLeastTried && options_.may_try_pulls && peer.mapped() && peer.link().traits().pullable;
 }
 
 // Where a device reads shared memory itself, it is told which.
@@ -143,13 +150,13 @@ Status PointToPoint::lend_to_link(Peer& peer, tutti_request& send) {
 }
 
 // How the peer gets data that stay with this rank's caller until it has received them.
-Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send) {
+Result<Message> PointToPoint::offer_of(Peer& peer, const tutti_request& send,
+                                       const std::optional<SharedBuffer>& shared) {
   const std::byte* data = send.arguments.input;
   Message message;
   message.size_bytes = send.transfer.size_bytes;
   message.chunk_bytes = send.transfer.offer;
-  if (!peer.mapped()) return message;
-  if (auto shared = memory_.find(data, message.size_bytes)) {
+  if (shared) {
     message.payload = TUTTI_TRY(links_.share(shared->region, shared->data));
     shared->copy_edges_in(data);
     message.kind = MessageKind::kReference;

@@ -1,4 +1,6 @@
 // Sends and receives between ranks that are threads, over every transport.
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -8,7 +10,8 @@
 namespace tutti::test {
 
 TEST_CASE("messages of all sizes arrive") {
-  constexpr size_t kCounts[] = {0, 1, 10, 11, 1000, 5000, 16 * 1024, 16 * 1024 + 1, 100'000, 1'000'003};
+  constexpr size_t kCounts[] = {0,      1,      10,        11,            1000,    5000,
+                                10'000, 16'000, 16 * 1024, 16 * 1024 + 1, 100'000, 1'000'003};
   for (const char* transport : kTransports) {
     INFO(transport);
     check_all(with_ranks(2, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) {
@@ -83,6 +86,37 @@ TEST_CASE("what the receiver can read where it lies stays there until it is rece
     tutti_mem_free(allocated);
     return wrong;
   }));
+}
+
+// Of 40 KiB; where ranks take turns on a processor, the sender does not wait.
+TEST_CASE("where the sender waits on a processor of its own shorter messages stay there, too") {
+  cpu_set_t mine;
+  REQUIRE(::sched_getaffinity(0, sizeof mine, &mine) == 0);
+  const int cpus = CPU_COUNT(&mine);
+  for (int nranks : {2, cpus + 1}) {
+    if (nranks > 9) continue;  // a crowd of threads says no more
+    INFO(nranks << " ranks on " << cpus << " processors");
+    check_all(with_ranks(nranks, {{"transport", "shm"}}, [&](tutti_comm_t* comm, int rank) {
+      constexpr size_t kCount = 10 * 1024;
+      void* allocated = nullptr;
+      if (tutti_mem_alloc(&allocated, kCount * sizeof(float)) != TUTTI_SUCCESS) return std::string("no shared memory");
+      const std::span<float> shared(static_cast<float*>(allocated), kCount);
+      std::string wrong;
+      std::vector<tutti_request_t*> requests;
+      if (rank == 0) fill(shared, 0, 1, 7);
+      if (rank == 0) requests.push_back(start(comm, TUTTI_SEND, shared, 1, 7));
+      if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+      int is_done = 0;
+      if (rank == 0 && tutti_test(&requests[0], &is_done) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+      if (rank == 0 && is_done != (nranks > cpus)) wrong += is_done != 0 ? "it went at once; " : "it stayed; ";
+      if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+      if (rank == 1) wrong += receive(comm, shared, 0, 7);
+      if (rank == 1) wrong += compare(shared, 0, 1, 7);
+      if (rank == 0) wrong += wait_all(comm, requests);
+      tutti_mem_free(allocated);
+      return wrong;
+    }));
+  }
 }
 
 TEST_CASE("messages arrive from all places of their slots, whether they are waited for or not") {

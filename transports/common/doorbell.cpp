@@ -32,7 +32,7 @@ void Doorbell::arm(WaitSet& waits) {
   drain();
   std::atomic_ref<uint32_t>(*word_).store(Bell::kAsleep, std::memory_order_seq_cst);
   full_fence();
-  if (fences_for_signallers_) waits.need_fence();
+  if (fences_for_) waits.need_fence(*fences_for_);
   waits.add(eventfd_.get(), POLLIN);
 }
 

@@ -4,13 +4,14 @@
 //
 // No wake-up is lost: the sleeper stores kAsleep, fences, and checks its lines once more; the signaller stores the
 // line, fences, and reads the word. One of the two sees the other's store. Signals are many and sleeps are few, so
-// where the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none; and since that
-// fence is not quite without a gap, the sleeper looks once more after a while (WaitSet::sleep()).
+// where the kernel can, the sleeper makes the fence for both (base/fences.h), and the signaller none; and since the one
+// for other processes has a gap, the sleeper looks once more after a while (WaitSet::sleep()).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/fd.h"
@@ -48,7 +49,7 @@ class Doorbell {
   static Result<std::unique_ptr<Doorbell>> create(uint32_t* word);
 
   // From the next sleep on, this end fences for signallers that do not.
-  void fence_for_signallers() { fences_for_signallers_ = true; }
+  void fence_for_signallers(Signallers of) { fences_for_ = of; }
 
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
@@ -64,7 +65,7 @@ class Doorbell {
   uint32_t private_word_ = 0;
   uint32_t* word_;
   Fd eventfd_;
-  bool fences_for_signallers_ = false;
+  std::optional<Signallers> fences_for_;
   uint64_t owed_ = 0;  // rings that disarm() has seen announced in the word but not yet read from the eventfd
 };
 

@@ -15,13 +15,10 @@ void WaitSet::add(int fd, short events) {
 }
 
 void WaitSet::fence() const {
-  if (needs_fence_) heavy_fence_across_processes();
+  if (fences_threads_) heavy_fence();
+  if (fences_processes_) heavy_fence_across_processes();
 }
 
-bool WaitSet::sleep(int at_most_ms) {
-  if (is_over_) return true;
-  int longest_ms = at_most_ms < 0 ? longest_ms_ : std::min(at_most_ms, longest_ms_);
-  return ::poll(fds_.data(), fds_.size(), longest_ms == INT_MAX ? -1 : longest_ms) != 0;
-}
+bool WaitSet::poll_for(int ms) { return is_over_ || ::poll(fds_.data(), fds_.size(), ms) != 0; }
 
 }  // namespace tutti

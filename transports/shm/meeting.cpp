@@ -32,7 +32,7 @@ Result<std::shared_ptr<ShmBell>> ShmBell::create() {
   bell->page = TUTTI_TRY(Mapping::create(bell->page_fd.get(), kBellPageBytes));
   bell->doorbell = TUTTI_TRY(Doorbell::create(&bell->content()->sleeping));
   if (join_fences_across_processes()) {
-    bell->doorbell->fence_for_signallers();
+    bell->doorbell->fence_for_signallers(Signallers::kProcesses);
     bell->content()->fences_for_signallers = 1;
   }
   return bell;
