@@ -23,8 +23,8 @@ struct Divisor {
   }
 
   uint32_t value;
-  bool power_of_two = false;  // then the reciprocals are exact, and a product with one rounds as the quotient does
-  float reciprocal32 = 1;
+  bool power_of_two = false;
+  float reciprocal32 = 1;     // exact of a power of two, so that a product with it rounds as the quotient does
   double reciprocal64 = 1;
   uint16_t inverse8 = 0;      // 2^16 / value, rounded up; 0 where every quotient of bytes is 0
   uint32_t inverse32 = 0;     // the low 32 bits of the inverse of 33 bits

@@ -294,7 +294,7 @@ struct Float8Vectors {
 
   // As the float16s that have the same fields, the even and the odd ones. Those of e4m3 have no NaN.
   template <class D8>
-  HWY_INLINE static auto halves(D8 d8, hn::VFromD<D8> bytes) {
+  HWY_INLINE static auto halves(D8, hn::VFromD<D8> bytes) {
     const hn::Repartition<uint16_t, D8> d16;
     const auto odd = hn::BitCast(d16, bytes);
     const auto even = hn::ShiftLeft<8>(odd);

@@ -116,7 +116,8 @@ class WaitSet {
     if (fences_processes_) {
       int first_ms = rest_ms < 0 ? kLookAgainMs : std::min(rest_ms, kLookAgainMs);
       if (poll_for(first_ms) || look()) return true;
-      if (rest_ms > 0) rest_ms -= first_ms;
+      if (rest_ms >= 0) rest_ms -= first_ms;
+      if (rest_ms == 0) return false;
     }
     return poll_for(rest_ms);
   }

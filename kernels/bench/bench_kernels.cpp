@@ -25,10 +25,12 @@ struct Operation {
   uint32_t divisor;
 };
 
-constexpr Datatype kDatatypes[] = {TUTTI_FLOAT32,     TUTTI_FLOAT64, TUTTI_BFLOAT16, TUTTI_FLOAT16, TUTTI_FLOAT8_E4M3,
-                                   TUTTI_FLOAT8_E5M2, TUTTI_INT8,    TUTTI_INT32,    TUTTI_INT64};
-constexpr Operation kOperations[] = {{"sum", TUTTI_SUM, 0}, {"prod", TUTTI_PROD, 0},   {"max", TUTTI_MAX, 0},
-                                     {"min", TUTTI_MIN, 0}, {"avg / 4", TUTTI_AVG, 4}, {"avg / 3", TUTTI_AVG, 3}};
+constexpr Datatype kDatatypes[] = {TUTTI_FLOAT32,     TUTTI_FLOAT64,     TUTTI_BFLOAT16, TUTTI_FLOAT16,
+                                   TUTTI_FLOAT8_E4M3, TUTTI_FLOAT8_E5M2, TUTTI_INT8,     TUTTI_UINT8,
+                                   TUTTI_INT32,       TUTTI_UINT32,      TUTTI_INT64,    TUTTI_UINT64};
+constexpr Operation kOperations[] = {{"sum", TUTTI_SUM, 0},  {"prod", TUTTI_PROD, 0},   {"max", TUTTI_MAX, 0},
+                                     {"min", TUTTI_MIN, 0},  {"avg / 4", TUTTI_AVG, 4}, {"avg / 3", TUTTI_AVG, 3},
+                                     {"and", TUTTI_BAND, 0}, {"or", TUTTI_BOR, 0},      {"xor", TUTTI_BXOR, 0}};
 
 // Of one buffer: three of them fit into the level-1 cache, into the level-2 cache, into the last one, into none.
 struct Size {
@@ -149,23 +151,28 @@ class Table {
   const Memory& memory_;
 };
 
-// What is combined in float32. Minima and maxima of the same types are not converted.
 bool is_narrow(Datatype datatype) { return !is_integer(datatype) && size_of(datatype) <= 2; }
-bool is_compared(const Operation& operation) { return operation.op == TUTTI_MIN || operation.op == TUTTI_MAX; }
+// What is combined in float32. Minima and maxima of the same types are compared as they are.
+bool is_converted(Datatype datatype, const Operation& operation) {
+  bool is_compared = operation.op == TUTTI_MIN || operation.op == TUTTI_MAX;
+  return is_defined_for(operation.op, datatype) && !is_compared;
+}
 
 void run(std::span<const Datatype> datatypes) {
   fmt::print("{}; sources -> destinations, bytes of each; * is below {}\n", kernel_target(), kEnough);
   const Memory memory;
   const Table moving("Speed as a share of loading and storing:", move, memory);
   for (const Datatype datatype : datatypes) {
-    for (const Operation& operation : kOperations) moving.row(datatype, operation);
+    for (const Operation& operation : kOperations) {
+      if (is_defined_for(operation.op, datatype)) moving.row(datatype, operation);
+    }
   }
   if (std::none_of(datatypes.begin(), datatypes.end(), is_narrow)) return;
   const Table converting("Speed as a share of loading, converting to float32 and back, and storing:", convert, memory);
   for (const Datatype datatype : datatypes) {
     if (!is_narrow(datatype)) continue;
     for (const Operation& operation : kOperations) {
-      if (!is_compared(operation)) converting.row(datatype, operation);
+      if (is_converted(datatype, operation)) converting.row(datatype, operation);
     }
   }
 }

@@ -23,7 +23,8 @@ PointToPoint::Now PointToPoint::run_now(tutti_request& request, bool may_watch) 
 PointToPoint::Now PointToPoint::send_now(Peer& peer, tutti_request& send) {
   uint64_t size = send.geometry.input_bytes;
   if (!peer.sent_all() || !may_be_kept(peer, size)) return Now::kNothing;
-  if (may_be_lent(peer, size) || may_be_pulled(peer, size)) return Now::kNothing;
+  if (may_be_pulled(peer, size)) return Now::kNothing;
+  if (may_be_lent(peer, size) && memory_.find(send.arguments.input, size)) return Now::kNothing;
   auto sent = send_payload(peer, eager_header(send.arguments), send.arguments.input, size);
   if (!sent.ok() || *sent == PutResult::kFull) return Now::kNothing;
   Lane& lane = lanes_[peer.rank()];

@@ -121,7 +121,7 @@ Result<PutResult> PointToPoint::send_placed(Peer& peer, const Header& header, co
   return stream.send(message, header.word(), from, into);
 }
 
-// Up to what costs less to copy twice than to make the sender wait.
+// Up to what costs less to copy twice than to make the sender wait, and as much as the receiver keeps.
 bool PointToPoint::may_be_kept(const Peer& peer, uint64_t size_bytes) const {
   return size_bytes <= StreamLayout::kDirect.slot_bytes &&
          lanes_[peer.rank()].kept_there + credit_of(size_bytes) <= kMostKeptBytes;
