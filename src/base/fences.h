@@ -7,7 +7,7 @@
 // of all processes that have joined (MEMBARRIER_CMD_GLOBAL_EXPEDITED), which is of use to who then calls none at all.
 // It has a gap: Linux notes of each processor whether what runs there has joined, at a switch from one process to
 // another (membarrier_switch_mm()), and forgets it when a thread ends there. Where a process ran before it joined, but
-// not just then, or where a thread of it has ended, and no other process has run since, its threads get no fence. So
+// not when it did, or where a thread of it has ended, and no other process has run since, its threads get no fence. So
 // who relies on this one looks again after a while.
 #pragma once
 

@@ -50,7 +50,8 @@ TEMPLATE_LIST_TEST_CASE("every pair of ranks links and talks", "", Implementatio
 }
 
 // A rank that has heard of one signal goes to sleep for the next, which comes just then: each of the two may be ahead
-// of the other by less than a store takes to be seen. Without a fence up to twenty are lost here.
+// of the other by less than a store takes to be seen. Without a fence up to twenty are lost over the loopback; over
+// shared memory the sleeper's second look finds them.
 TEMPLATE_LIST_TEST_CASE("no wake-up is lost, whenever a signal comes", "", Implementations) {
   constexpr int kLostMs = 200;
   Job job(TestType::make(), 2, 4096);
