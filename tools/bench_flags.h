@@ -61,7 +61,7 @@ inline constexpr const char* kLauncherFooter =
     "Without --ranks it uses the ranks of the launcher that started it (tutti run, mpirun, mpiexec, srun, torchrun).\n";
 inline constexpr const char* kStatusFooter =
     "The exit status is 0 only when all results are right.\n"
-    "A host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
+    "A host's costs, by which tutti chooses, are measured before its first job (about a second;\n"
     "TUTTI_CALIBRATION=off: not at all).\n";
 
 // Subcommands of `tutti bench`.

@@ -16,7 +16,7 @@ constexpr const char* kFooter =
     "--timeout, 126 or 127 when COMMAND cannot be executed or found. No process of the job outlives it. Under\n"
     "another launcher (mpirun, srun, ...) each `tutti run` is a job of its own, whose ranks do not see that\n"
     "launcher's variables.\n"
-    "This host's costs, by which tutti chooses, are measured before its first job (about half a second;\n"
+    "This host's costs, by which tutti chooses, are measured before its first job (about a second;\n"
     "TUTTI_CALIBRATION=off: not at all).\n"
     "\n"
     "Examples:\n"

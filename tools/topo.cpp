@@ -105,7 +105,7 @@ void add_topo(CLI::App& app) {
   add_placement(*topo, options->hosts, options->device);
   auto* calibrate =
       topo->add_flag("--calibrate", options->calibrate,
-                     "Measure this host's costs anew (about half a second) and store them for all later jobs");
+                     "Measure this host's costs anew (about a second) and store them for all later jobs");
   capture->excludes(topology)->excludes(ranks)->excludes(calibrate);
   calibrate->excludes(topology)->excludes(ranks);
   topo->footer(

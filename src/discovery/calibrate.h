@@ -16,7 +16,7 @@ namespace tutti {
 // machine) is an error when the option names it; else it is warned of and the defaults stand. Does not block.
 Result<Costs> load_costs(const Config& config, const Inventory& host);
 
-// Measures and stores. Blocks: half a second to one, or, while another process calibrates this host, until that has
+// Measures and stores. Blocks: about a second, or, while another process calibrates this host, until that has
 // finished (at most 10 s) to share its figures. What cannot be measured here keeps its default. Errors: the option is
 // "off"; no place to store.
 Result<Costs> calibrate(const Config& config, const Inventory& host);
@@ -34,7 +34,7 @@ Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& h
 // The file for `host`, "" when the option is "off". Errors: no option, no $XDG_CACHE_HOME and no $HOME.
 Result<std::string> calibration_file(const Config& config, const Inventory& host);
 
-// The costs alone, without any file. `host` must be this machine. Blocks half a second to one; uses the allowed CPUs
+// The costs alone, without any file. `host` must be this machine. Blocks about a second; uses the allowed CPUs
 // and up to a sixteenth of the memory meanwhile.
 Costs measure_costs(const Inventory& host);
 

@@ -119,7 +119,8 @@ void set_tcp(const std::optional<TcpCost>& one, const std::optional<TcpCost>& ot
   const std::optional<TcpCost>& nearer = rate(one) >= rate(other) ? one : other;
   if (!nearer) return;
   set(costs.tcp_ns, nearer->ns);
-  set(costs.tcp_call_ns, nearer->call_ns);
+  set(costs.tcp_send_ns, nearer->send_ns);
+  set(costs.tcp_receive_ns, nearer->receive_ns);
   set(costs.tcp_bytes_per_s, nearer->bytes_per_s);
   set(costs.tcp_both_bytes_per_s, nearer->both_bytes_per_s);
   set(costs.large_tcp_bytes_per_s, nearer->large_bytes_per_s);

@@ -116,23 +116,35 @@ std::optional<uint64_t> small_message_ns(const Connection& connection, CpuPair c
   return best;
 }
 
+struct CallTimes {
+  uint64_t send_ns = 0;
+  uint64_t receive_ns = 0;
+};
+
 // One thread at both ends: a message that was sent over loopback has arrived when the call returns.
-std::optional<uint64_t> call_ns(const Connection& connection, int cpu) {
+std::optional<CallTimes> call_times(const Connection& connection, int cpu) {
   constexpr int kBatches = 20;
-  constexpr int kRounds = 10;
+  constexpr uint64_t kRounds = 10;
   Deadline deadline = Deadline::after_ms(kLimitMs);
   std::array<char, kSmall> message{};
+  CallTimes best{.send_ns = UINT64_MAX / 2};
   bool whole = true;
-  uint64_t batch_ns = 0;
   run_pinned(cpu, [&] {
-    batch_ns = best_ns(kBatches, [&] {
-      for (int i = 0; i < kRounds; ++i) {
-        whole = whole && send_all(connection.first, message.data(), kSmall) &&
-                receive_small(connection.second, deadline);
+    for (int batch = 0; whole && batch < kBatches; ++batch) {
+      CallTimes times;
+      for (uint64_t i = 0; whole && i < kRounds; ++i) {
+        auto start = Clock::now();
+        whole = send_all(connection.first, message.data(), kSmall);
+        times.send_ns += ns_since(start);
+        start = Clock::now();
+        whole = whole && receive_small(connection.second, deadline);
+        times.receive_ns += ns_since(start);
       }
-    });
+      if (times.send_ns + times.receive_ns < best.send_ns + best.receive_ns) best = times;
+    }
   });
-  return whole ? std::optional(std::max<uint64_t>(1, batch_ns / (2 * kRounds))) : std::nullopt;
+  if (!whole) return std::nullopt;
+  return CallTimes{std::max<uint64_t>(1, best.send_ns / kRounds), std::max<uint64_t>(1, best.receive_ns / kRounds)};
 }
 
 constexpr size_t kStreamBytes = 16 << 20;
@@ -206,9 +218,9 @@ std::optional<TcpCost> probe_tcp(CpuPair cpus) {
   auto connection = connect_over_loopback();
   if (!connection) return std::nullopt;
   auto ns = small_message_ns(*connection, cpus);
-  auto of_call = ns ? call_ns(*connection, cpus.first) : std::nullopt;
-  if (!of_call) return std::nullopt;
-  TcpCost cost{.ns = *ns, .call_ns = *of_call};
+  auto calls = ns ? call_times(*connection, cpus.first) : std::nullopt;
+  if (!calls) return std::nullopt;
+  TcpCost cost{.ns = *ns, .send_ns = calls->send_ns, .receive_ns = calls->receive_ns};
   auto measure = [&](size_t block_bytes, Direction direction, uint64_t& bytes_per_s) {
     auto best = best_bytes_per_s(*connection, cpus, direction, block_bytes);
     bytes_per_s = best.value_or(0);

@@ -58,8 +58,9 @@ struct PullCost {
 std::optional<PullCost> probe_pull(CpuPair cpus);
 
 struct TcpCost {
-  uint64_t ns = 0;       // one way of a small message
-  uint64_t call_ns = 0;  // of one call that sends or receives it
+  uint64_t ns = 0;          // one way of a small message
+  uint64_t send_ns = 0;     // of the call that sends it
+  uint64_t receive_ns = 0;  // of the one that receives it
   // One core sending blocks of kTcpBlockBytes, another one receiving them; each doing both: so much in each direction.
   uint64_t bytes_per_s = 0;
   uint64_t both_bytes_per_s = 0;

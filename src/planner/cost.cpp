@@ -181,7 +181,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
-  made.call_ns = costs.tcp_call_ns.value;
+  made.send_ns = costs.tcp_send_ns.value;
+  made.receive_ns = costs.tcp_receive_ns.value;
   // The calibrated streams are one block in the caches over and over. What lies in memory instead takes each end as
   // much longer as half a copy does.
   uint64_t cached_copy = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
@@ -199,8 +200,11 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
+// Where ranks take turns messages of all sizes have few places, and the larger ones leave the caches by themselves.
 const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
-  return message_bytes < kLeastSpreadBytes ? host.small_slots : host.slots;
+  constexpr uint64_t kMostInTurns = 16 * 1024;
+  uint64_t most = host.turn_ns > 0 ? kMostInTurns : kLeastSpreadBytes - 1;
+  return message_bytes <= most ? host.small_slots : host.slots;
 }
 
 // Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which
@@ -226,9 +230,10 @@ uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
 }
 
-uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end) {
+uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
+                         uint64_t SocketRates::*end) {
   uint64_t bytes_per_s = rate_between(host.sockets.*end, host.large_sockets.*end, bytes / messages);
-  return saturating_add(saturating_mul(messages, host.call_ns), ns_for(bytes, bytes_per_s));
+  return saturating_add(saturating_mul(messages, call_ns), ns_for(bytes, bytes_per_s));
 }
 
 // What waits in sockets for its receiver has left the second-level caches where all ranks together have more on the way
@@ -284,6 +289,10 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   if (wires_) wires_->send(from, to, total_bytes);  // to and from the host's memory
   uint64_t sender_ns = saturating_mul(messages, kMessageNs);
   uint64_t receiver_ns = saturating_mul(messages, kMessageNs);
+  uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
+  turn_ns_ = std::max(turn_ns_, turn_ns);
+  ++sends_;
+  most_slices_ = std::max(most_slices_, slices_of(bytes));
   if (link.mapped) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
@@ -302,13 +311,13 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.staging_bytes_per_s));
     }
   } else {
-    uint64_t out_ns = socket_ns(sender, messages, total_bytes, &SocketRates::send_bytes_per_s);
-    uint64_t in_ns = socket_ns(receiver, messages, total_bytes, &SocketRates::receive_bytes_per_s);
+    uint64_t out_ns = socket_ns(sender, messages, total_bytes, sender.send_ns, &SocketRates::send_bytes_per_s);
+    uint64_t in_ns = socket_ns(receiver, messages, total_bytes, receiver.receive_ns, &SocketRates::receive_bytes_per_s);
     sender_ns = saturating_add(sender_ns, out_ns);
     receiver_ns = saturating_add(receiver_ns, in_ns);
-    sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.call_ns));
+    sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.send_ns));
     // A rank that only sends is ahead of its receiver, which does nothing meanwhile.
-    if (!has_root_) covered_hop_ns_ = std::max(covered_hop_ns_, sender.call_ns);
+    if (!has_root_ && turn_ns == 0) covered_hop_ns_ = std::max(covered_hop_ns_, sender.send_ns);
     uint64_t slices_bytes = saturating_mul(saturating_mul(kSlicesOnTheWay, shape_.slice_bytes), shape_.channels);
     uint64_t window = std::min(bytes, slices_bytes);
     sender.socket_bytes = saturating_add(sender.socket_bytes, total_bytes);
@@ -318,18 +327,19 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     sender.network_bytes = saturating_add(sender.network_bytes, total_bytes);
   // A socket's latency has the two ends' calls in it.
   bool is_socket = !link.mapped && link.kind != LinkKind::kVerbs;
-  uint64_t calls_ns = is_socket ? saturating_add(sender.call_ns, receiver.call_ns) : 0;
+  uint64_t calls_ns = is_socket ? saturating_add(sender.send_ns, receiver.receive_ns) : 0;
   uint64_t slice_ns = saturating_add(sender_ns, receiver_ns) / messages;
   message_ns_ = std::max(message_ns_, slice_ns - std::min(slice_ns, calls_ns));
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
-  uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
   // After its line the first of a payload's comes from the other core too, before any is fetched ahead. A rank
   // that only sends is ahead of its receiver.
   uint64_t ways = link.mapped && bytes > kLineBytes && !has_root_ ? 2 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
-  hop_ns_ = std::max(hop_ns_, saturating_add(saturating_add(latency_ns, kHopNs), turn_ns));
+  // Where ranks take turns, somebody has something to do while one of them sends.
+  if (turn_ns > 0 && is_socket) latency_ns -= std::min(latency_ns, sender.send_ns);
+  hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
 }
 
 // A kernel stores into the receiver's memory, or loads from the sender's what it combines. Its threads wait for
@@ -360,6 +370,19 @@ void Work::reduce(int rank, int sources, uint64_t bytes, int times) {
 void Work::reduce_partial(int rank, int sources, uint64_t bytes, int times) {
   reduce(rank, sources, saturating_mul(bytes, growth_), times);
 }
+
+// As measured among 4 and 8 ranks of 2 processors: who waits for another rank goes on after the turn of that one, but
+// who waits for several gives its own up twice, as not all of them had theirs by then. What flows one way holds nobody
+// up: the slices of the calls that follow are moved in the turns of the first.
+uint64_t Work::turns_ns(uint64_t hops) const {
+  if (hops == 0) return 0;
+  if (flows_one_way()) return saturating_mul(turn_ns_, most_slices_);
+  bool waits_for_several = sends_ > saturating_mul(hops, rank_ns_.size());
+  return saturating_mul(turn_ns_, waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1));
+}
+
+// Along a tree, from the root or to it.
+bool Work::flows_one_way() const { return has_root_ && sends_ < rank_ns_.size(); }
 
 void Work::end_phase(uint64_t hops) {
   ended_hops_ = saturating_add(ended_hops_, hops);
@@ -394,8 +417,11 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   // A message's way over a socket begins with the call that sends it, and the busiest rank's own are counted already.
   uint64_t covered_ns = std::min(saturating_mul(hops, covered_hop_ns_), sending_ns);
   uint64_t latency_ns = saturating_add(hops_ns - std::min(hops_ns, covered_ns), wires_ ? kLaunchNs : 0);
+  latency_ns = saturating_add(latency_ns, turns_ns(hops));
   uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
-  uint64_t fill_ns = saturating_mul(message_ns_, fill);
+  // Where ranks take turns, the next call fills what one of a single slice leaves idle.
+  bool is_filled = turn_ns_ > 0 && flows_one_way() && most_slices_ == 1;
+  uint64_t fill_ns = is_filled ? 0 : saturating_mul(message_ns_, fill);
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
   prediction.ns = std::max<uint64_t>(1, saturating_add(exposed_ns, steady_ns));

@@ -1,7 +1,7 @@
 // The analytic cost model: an algorithm says which work each rank does, the model says how long that takes on a
 // Topology.
 //
-// time = hops * latency + pipeline fill + the slowest of
+// time = hops * latency + turns on shared processors + pipeline fill + the slowest of
 //   - each rank's own processor time (copies, reductions, per-message work),
 //   - each host's processor time, divided among its processors (ranks that share one take turns),
 //   - each host's network traffic,
@@ -77,7 +77,8 @@ class Work {
     bool pulls = false;                 // its ranks do, from others of it
     uint64_t pull_ns = 0;
     uint64_t pull_bytes_per_s = 1;
-    uint64_t call_ns = 1;               // of one system call on a socket
+    uint64_t send_ns = 1;               // of one system call on a socket that sends
+    uint64_t receive_ns = 1;            // and of one that receives
     SocketRates sockets;                // of messages of up to kTcpBlockBytes
     SocketRates large_sockets;          // of kLargeTcpBlockBytes and more
     uint64_t l2_bytes = 0;              // of a processor; 0: unknown
@@ -99,8 +100,12 @@ class Work {
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
-  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end);
+  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
+                            uint64_t SocketRates::*end);
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
+  // What giving up the processor to others costs, where ranks share one.
+  uint64_t turns_ns(uint64_t hops) const;
+  bool flows_one_way() const;
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
@@ -114,6 +119,9 @@ class Work {
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
+  uint64_t turn_ns_ = 0;     // the longest of all hosts
+  uint64_t sends_ = 0;       // so often a rank has payloads for another one
+  uint64_t most_slices_ = 1;  // of one of them
   uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
   uint64_t ended_hops_ = 0;  // of earlier ones
   uint64_t ended_hops_ns_ = 0;

@@ -141,7 +141,8 @@ void describe(V& v, T& costs) {
   v.figure("pull_ns", costs.pull_ns);
   v.figure("pull_bytes_per_s", costs.pull_bytes_per_s);
   v.figure("tcp_ns", costs.tcp_ns);
-  v.figure("tcp_call_ns", costs.tcp_call_ns);
+  v.figure("tcp_send_ns", costs.tcp_send_ns);
+  v.figure("tcp_receive_ns", costs.tcp_receive_ns);
   v.figure("tcp_bytes_per_s", costs.tcp_bytes_per_s);
   v.figure("tcp_both_bytes_per_s", costs.tcp_both_bytes_per_s);
   v.figure("large_tcp_bytes_per_s", costs.large_tcp_bytes_per_s);

@@ -167,7 +167,8 @@ void add_costs(TreeNode& host, const Costs& costs) {
   time("read another process's memory, setup", costs.pull_ns);
   rate("read another process's memory", costs.pull_bytes_per_s);
   time("loopback TCP, one way", costs.tcp_ns);
-  time("loopback TCP, a send or receive call", costs.tcp_call_ns);
+  time("loopback TCP, a call that sends", costs.tcp_send_ns);
+  time("loopback TCP, a call that receives", costs.tcp_receive_ns);
   rate("loopback TCP, one stream", costs.tcp_bytes_per_s);
   rate("loopback TCP, each way at once", costs.tcp_both_bytes_per_s);
   rate("loopback TCP, one stream, large", costs.large_tcp_bytes_per_s);

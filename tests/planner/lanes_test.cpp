@@ -75,7 +75,8 @@ TEST_CASE("what RDMA devices move is not priced as what goes through sockets") {
     uint64_t before = must_choose(topology, all_reduce_of(size_bytes)).predicted_ns;
     Topology slow = topology;
     for (TopologyHost& host : slow.hosts) {
-      host.inventory.costs.tcp_call_ns.value *= 100;
+      host.inventory.costs.tcp_send_ns.value *= 100;
+      host.inventory.costs.tcp_receive_ns.value *= 100;
       host.inventory.costs.tcp_bytes_per_s.value /= 100;
       host.inventory.costs.tcp_both_bytes_per_s.value /= 100;
       host.inventory.costs.large_tcp_bytes_per_s.value /= 100;
