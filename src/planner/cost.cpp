@@ -1,6 +1,7 @@
 #include "planner/cost.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/pulls.h"
 #include "planner/shape.h"
@@ -200,7 +201,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   return made;
 }
 
-// Where ranks take turns messages of all sizes have few places, and the larger ones leave the caches by themselves.
+// Where ranks take turns messages of all sizes have few places (data_path_for()). As measured among 4 and 8 ranks on 2
+// processors, those of up to 16 KiB cost what small ones do, and those from 21 KiB on what others do.
 const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
   constexpr uint64_t kMostInTurns = 16 * 1024;
   uint64_t most = host.turn_ns > 0 ? kMostInTurns : kLeastSpreadBytes - 1;
@@ -292,7 +294,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
   turn_ns_ = std::max(turn_ns_, turn_ns);
   ++sends_;
-  most_slices_ = std::max(most_slices_, slices_of(bytes));
+  most_slices_ = std::max(most_slices_, saturating_mul(slices_of(bytes), times));
   if (link.mapped) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
@@ -316,8 +318,8 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     sender_ns = saturating_add(sender_ns, out_ns);
     receiver_ns = saturating_add(receiver_ns, in_ns);
     sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.send_ns));
-    // A rank that only sends is ahead of its receiver, which does nothing meanwhile.
-    if (!has_root_ && turn_ns == 0) covered_hop_ns_ = std::max(covered_hop_ns_, sender.send_ns);
+    // A rank that only sends is ahead of its receiver, which does nothing meanwhile, unless others have its processor.
+    if (!has_root_ || sender.turn_ns > 0) covered_hop_ns_ = std::max(covered_hop_ns_, sender.send_ns);
     uint64_t slices_bytes = saturating_mul(saturating_mul(kSlicesOnTheWay, shape_.slice_bytes), shape_.channels);
     uint64_t window = std::min(bytes, slices_bytes);
     sender.socket_bytes = saturating_add(sender.socket_bytes, total_bytes);
@@ -337,8 +339,6 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t ways = link.mapped && bytes > kLineBytes && !has_root_ ? 2 : 1;
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
-  // Where ranks take turns, somebody has something to do while one of them sends.
-  if (turn_ns > 0 && is_socket) latency_ns -= std::min(latency_ns, sender.send_ns);
   hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
 }
 
@@ -371,9 +371,10 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes, int times) {
   reduce(rank, sources, saturating_mul(bytes, growth_), times);
 }
 
-// As measured among 4 and 8 ranks of 2 processors: who waits for another rank goes on after the turn of that one, but
-// who waits for several gives its own up twice, as not all of them had theirs by then. What flows one way holds nobody
-// up: the slices of the calls that follow are moved in the turns of the first.
+// As measured among 4 and 8 ranks on 2 processors, of calls one after the other. A rank that waits for one other goes
+// on after that one's turn, and the call takes one more, to begin with. One that waits for several gives its processor
+// up twice in a hop, since not all of them have run by the first time. What flows one way makes nobody wait for a rank
+// that waits for it, so that each slice costs a turn, however far it goes.
 uint64_t Work::turns_ns(uint64_t hops) const {
   if (hops == 0) return 0;
   if (flows_one_way()) return saturating_mul(turn_ns_, most_slices_);
@@ -381,8 +382,12 @@ uint64_t Work::turns_ns(uint64_t hops) const {
   return saturating_mul(turn_ns_, waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1));
 }
 
-// Along a tree, from the root or to it.
-bool Work::flows_one_way() const { return has_root_ && sends_ < rank_ns_.size(); }
+bool Work::flows_one_way() const { return has_root_ && !shape_.rendezvous && sends_ < rank_ns_.size(); }
+
+bool Work::follows_without_waiting() const {
+  auto takes_turns = [](const Host& host) { return host.turn_ns > 0; };
+  return flows_one_way() && std::all_of(hosts_.begin(), hosts_.end(), takes_turns);
+}
 
 void Work::end_phase(uint64_t hops) {
   ended_hops_ = saturating_add(ended_hops_, hops);
@@ -392,36 +397,39 @@ void Work::end_phase(uint64_t hops) {
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
+  if (follows_without_waiting()) hops = std::min<uint64_t>(1, hops);
   uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops, hop_ns_));
   if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
   hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
-  uint64_t busiest_ns = 0, network_ns = 0, sending_ns = 0;
+  // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already.
+  uint64_t covered_hops_ns = saturating_mul(hops, covered_hop_ns_);
+  uint64_t busiest_ns = 0, latency_ns = hops_ns, network_ns = 0;
+  auto consider = [&](uint64_t ns, uint64_t sending_ns) {
+    uint64_t exposed_ns = hops_ns - std::min({hops_ns, covered_hops_ns, sending_ns});
+    uint64_t all_ns = saturating_add(ns, exposed_ns), most_ns = saturating_add(busiest_ns, latency_ns);
+    if (std::pair(all_ns, ns) < std::pair(most_ns, busiest_ns)) return;
+    busiest_ns = ns;
+    latency_ns = exposed_ns;
+  };
   // Hops that carry slices one after the other do so at the same time.
   uint64_t turns = hops - std::min(hops, fill);
-  std::vector<uint64_t> host_ns(hosts_.size());
+  std::vector<uint64_t> host_ns(hosts_.size()), host_sending_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
-    if (rank_ns_[rank] > busiest_ns) {
-      busiest_ns = rank_ns_[rank];
-      sending_ns = sending_ns_[rank];
-    }
-    uint64_t& host = host_ns[topology_.ranks[rank].host];
-    host = saturating_add(host, rank_ns_[rank]);
+    consider(rank_ns_[rank], sending_ns_[rank]);
+    size_t host = topology_.ranks[rank].host;
+    host_ns[host] = saturating_add(host_ns[host], rank_ns_[rank]);
+    host_sending_ns[host] = saturating_add(host_sending_ns[host], sending_ns_[rank]);
   }
   for (size_t h = 0; h < hosts_.size(); ++h) {
-    uint64_t of_a_cpu = saturating_add(host_ns[h] / hosts_[h].cpus, overflow_ns(hosts_[h], turns));
-    busiest_ns = std::max(busiest_ns, of_a_cpu);
+    uint64_t cpus = hosts_[h].cpus;
+    consider(saturating_add(host_ns[h] / cpus, overflow_ns(hosts_[h], turns)), host_sending_ns[h] / cpus);
     network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);
   WireLoad::Busiest wire = wires_ ? wires_->busiest() : WireLoad::Busiest();
-  // A message's way over a socket begins with the call that sends it, and the busiest rank's own are counted already.
-  uint64_t covered_ns = std::min(saturating_mul(hops, covered_hop_ns_), sending_ns);
-  uint64_t latency_ns = saturating_add(hops_ns - std::min(hops_ns, covered_ns), wires_ ? kLaunchNs : 0);
-  latency_ns = saturating_add(latency_ns, turns_ns(hops));
+  latency_ns = saturating_add(saturating_add(latency_ns, turns_ns(hops)), wires_ ? kLaunchNs : 0);
   uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
-  // Where ranks take turns, the next call fills what one of a single slice leaves idle.
-  bool is_filled = turn_ns_ > 0 && flows_one_way() && most_slices_ == 1;
-  uint64_t fill_ns = is_filled ? 0 : saturating_mul(message_ns_, fill);
+  uint64_t fill_ns = saturating_mul(message_ns_, fill);
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
   prediction.ns = std::max<uint64_t>(1, saturating_add(exposed_ns, steady_ns));
@@ -429,7 +437,8 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(ns) * 100 / prediction.ns);
   };
   if (exposed_ns > steady_ns) {
-    prediction.bound = fmt::format("{} % latency of {}", percent(exposed_ns), count_text(hops, "hop"));
+    std::string_view what = turn_ns_ > 0 ? "latency and turns" : "latency";
+    prediction.bound = fmt::format("{} % {} of {}", percent(exposed_ns), what, count_text(hops, "hop"));
   } else if (wire.ns > std::max(busiest_ns, network_ns)) {
     prediction.bound = fmt::format("{} % {}", percent(wire.ns), wire.wire);
   } else if (network_ns > busiest_ns) {

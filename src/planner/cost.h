@@ -105,7 +105,11 @@ class Work {
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
   // What giving up the processor to others costs, where ranks share one.
   uint64_t turns_ns(uint64_t hops) const;
+  // Along a tree or a star, from the root or to it.
   bool flows_one_way() const;
+  // Where all ranks take turns, of calls one after the other that flow one way a single hop is waited for: while the
+  // messages of one are on their way, ranks have those of others to do.
+  bool follows_without_waiting() const;
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
@@ -119,9 +123,9 @@ class Work {
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
-  uint64_t turn_ns_ = 0;     // the longest of all hosts
-  uint64_t sends_ = 0;       // so often a rank has payloads for another one
-  uint64_t most_slices_ = 1;  // of one of them
+  uint64_t turn_ns_ = 0;     // the longest of the hosts whose ranks send or receive
+  uint64_t sends_ = 0;       // pairs of ranks, each as often as it has payloads of another kind
+  uint64_t most_slices_ = 1;  // from one to the other in one of these
   uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
   uint64_t ended_hops_ = 0;  // of earlier ones
   uint64_t ended_hops_ns_ = 0;

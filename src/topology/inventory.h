@@ -145,7 +145,7 @@ struct Costs {
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv
   Figure pull_bytes_per_s{6'250'000'000};     // and its bandwidth
   Figure tcp_ns{12'000};                      // loopback TCP, one way, small message
-  Figure tcp_send_ns{4'500};                  // what of it the call takes that sends, to which most of it belongs
+  Figure tcp_send_ns{4'500};                  // of it the call that sends, which does most of the protocol for both
   Figure tcp_receive_ns{1'500};               // and the one that receives
   // Loopback TCP, one stream of blocks of kTcpBlockBytes, and one in each direction at once, a core at each end; the
   // same of kLargeTcpBlockBytes, of which each end takes more on while the other one is at it.

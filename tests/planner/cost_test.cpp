@@ -23,7 +23,7 @@ TEST_CASE("ranks that share a processor take turns") {
   }
 }
 
-TEST_CASE("who waits for several ranks gives up two turns, who waits for one of them one, and who is ahead none") {
+TEST_CASE("a hop costs one turn, or two where ranks wait for several others, and a slice that flows one way one") {
   // So much longer than all else that the rest is less than one.
   constexpr uint64_t kTurnNs = 100'000'000;
   auto turns = [](Collective collective, std::string_view algorithm, uint64_t size_bytes, int nranks) {
@@ -45,12 +45,35 @@ TEST_CASE("who waits for several ranks gives up two turns, who waits for one of 
       CHECK(turns(TUTTI_REDUCE, algorithm, size_bytes, 4) == 1);
     }
     CHECK(turns(TUTTI_REDUCE, "direct_two_shot", size_bytes, 4) == 4);
-    // One of three other ranks has the processor before.
+    // Three others have the processor first.
     CHECK(turns(TUTTI_ALL_REDUCE, "direct_one_shot", size_bytes, 8) == 6);
     CHECK(turns(TUTTI_BROADCAST, "direct", size_bytes, 8) == 3);
     CHECK(turns(TUTTI_ALL_REDUCE, "direct_one_shot", size_bytes, 2) == 0);
   }
   CHECK(turns(TUTTI_BROADCAST, "chain", 1 << 20, 4) == 16);  // slices of 64 KiB
+}
+
+TEST_CASE("ranks of one host that take turns cost turns, but hide the way of what flows one way only if all do") {
+  constexpr uint64_t kTurnNs = 100'000'000;
+  auto predicted_with = [](int crowded, Collective collective, std::string_view algorithm, uint64_t turn_ns) {
+    Topology topology = test::make_topology(2, 4);
+    for (int h = 0; h < 2; ++h) {
+      Inventory& inventory = topology.hosts[h].inventory;
+      if (h == crowded || crowded == 2) inventory.cpu.logical_cpus = 2;
+      inventory.costs.yield_ns.value = turn_ns;
+    }
+    Request request = bytes(64);
+    request.collective = collective;
+    request.root = has_root(collective) ? 0 : -1;
+    return predicted(must_choose(topology, request), algorithm);
+  };
+  for (int crowded : {0, 1}) {
+    CHECK(predicted_with(crowded, TUTTI_ALL_REDUCE, "direct_one_shot", kTurnNs) / kTurnNs == 2);
+  }
+  // Seven hops as slow as that between the hosts, or one.
+  uint64_t both_ns = predicted_with(2, TUTTI_BROADCAST, "chain", 1);
+  CHECK(predicted_with(0, TUTTI_BROADCAST, "chain", 1) > both_ns + 6 * 20'000);
+  CHECK(predicted_with(1, TUTTI_BROADCAST, "chain", 1) > both_ns + 6 * 20'000);
 }
 
 TEST_CASE("ranks share what the memory gives to all of them together") {
@@ -195,6 +218,8 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   cpus = 2;
   CHECK_THAT(added(&Costs::small_slot_load_bytes_per_s, TUTTI_GATHER, kLarge), all_of(kLarge / 4 * 3));
   CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_SCATTER, kLarge), all_of(kLarge / 4 * 3));
+  CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_GATHER, kLarge * 2), all_of(kLarge * 2 / 4 * 3));
+  CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_SCATTER, kLarge * 2), all_of(kLarge * 2 / 4 * 3));
 }
 
 TEST_CASE("over sockets a rank sends while another one's message is on its way") {
@@ -209,6 +234,51 @@ TEST_CASE("over sockets a rank sends while another one's message is on its way")
   CHECK(all_ns >= 15'000);
   CHECK(all_ns < 15'500);
   CHECK(predicted_of(topology, TUTTI_GATHER, 64) >= 18'000);
+}
+
+TEST_CASE("over sockets ranks that take turns have each other's calls to make while a message is on its way") {
+  Topology topology = test::make_topology(1, 4, 2);
+  topology.forced_transport = "tcp";
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.yield_ns.value = 1'000;
+  costs.tcp_ns.value = 10'000;
+  costs.tcp_send_ns.value = 8'000;
+  costs.tcp_receive_ns.value = 1'000;
+  // Calls for 12 messages on two processors, what of the way is not the sender's, and two turns.
+  uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
+  CHECK(all_ns >= 58'000);
+  CHECK(all_ns < 58'500);
+  // Along a chain each processor makes half of the calls, and one message is on its way.
+  Request request = bytes(64);
+  request.collective = TUTTI_BROADCAST;
+  request.root = 0;
+  uint64_t chain_ns = predicted(must_choose(topology, request), "chain");
+  uint64_t calls_ns = 3 * 9'000 / 2, way_ns = 10'000 - 8'000, turn_ns = 1'000;
+  CHECK(chain_ns >= calls_ns + way_ns + turn_ns);
+  CHECK(chain_ns < calls_ns + way_ns + turn_ns + 500);
+}
+
+TEST_CASE("calls on sockets that take longer never make anything quicker, whoever shares a processor") {
+  for (auto [nranks, cpus] : {std::pair{4, 4}, std::pair{4, 2}, std::pair{8, 4}, std::pair{8, 2}}) {
+    for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_ALL_GATHER}) {
+      Topology topology = test::make_topology(1, nranks, cpus);
+      topology.forced_transport = "tcp";
+      Request request = bytes(64);
+      request.collective = collective;
+      request.root = has_root(collective) ? 0 : -1;
+      for (Figure Costs::*figure : {&Costs::tcp_send_ns, &Costs::tcp_receive_ns}) {
+        Choice before = must_choose(topology, request);
+        for (uint64_t times : {2, 3, 16}) {
+          Topology slower = topology;
+          (slower.hosts[0].inventory.costs.*figure).value *= times;
+          Choice after = must_choose(slower, request);
+          for (const Candidate& candidate : before.candidates) {
+            CHECK(predicted(after, candidate.algorithm) >= candidate.predicted_ns);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("over sockets a root that sends to several takes longer than one that receives from them") {
