@@ -6,9 +6,6 @@
 namespace tutti {
 namespace {
 
-// Finding windows takes as long as copying more than this, but a call that is made again finds them once.
-constexpr uint64_t kLeastMadeAgain = 4 * 1024;
-
 // Without peers a call copies the one block.
 void copy_block(const CallArguments& arguments, const Geometry& geometry, const OwnOp& own_op) {
   if (geometry.input_bytes == 0) return;
@@ -218,8 +215,9 @@ void Communicator::hand_over_result() {
 // Where the caller's buffers lie in memory that peers can map, or put into. The call then uses them there.
 Status Communicator::find_windows() {
   if (call_.is_on_devices()) return find_device_window();
-  constexpr uint64_t kLeast = 32 * 1024;  // less is copied in the time that finding windows takes
-  uint64_t least = active_->is_repeated ? kLeastMadeAgain : kLeast;
+  // Less is copied in the time that finding windows takes, but a call that is made again finds them once.
+  constexpr uint64_t kLeast = 32 * 1024;
+  uint64_t least = active_->is_repeated ? data_path_.windows_min_bytes : kLeast;
   if (call_.size_bytes < least || !links_->has_peers_in_memory()) {
     windows_->forgo(call_);
     return {};
@@ -246,7 +244,7 @@ Status Communicator::find_device_window() {
 bool Communicator::may_stay_bound() const {
   bool may_be_repeated = active_ == &collective_.request && collective_.may_be_repeated;
   bool has_looked =
-      windows_->has_looked() || call_.size_bytes < kLeastMadeAgain || !links_->has_peers_in_memory();
+      windows_->has_looked() || call_.size_bytes < data_path_.windows_min_bytes || !links_->has_peers_in_memory();
   bool are_kept = !windows_->found_any() || maps_all_peers();
   return may_be_repeated && has_looked && are_kept && !call_.landing && !active_->geometry.onto_input;
 }

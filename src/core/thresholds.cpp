@@ -16,6 +16,10 @@ bool in_turns(const TopologyHost& host) { return host.ranks.size() > host.invent
 // would be up to twice as slow one behind the other. Where ranks take turns on a processor each wait is a turn.
 uint64_t lent_min_bytes(const TopologyHost& host) { return in_turns(host) ? kLeastTried : kLeastPulled; }
 
+// A rank waits until all have read what lies in its memory. Where ranks take turns that is a turn more, as long as it
+// takes to copy more than 4 KiB for each of three peers.
+uint64_t windows_min_bytes(const TopologyHost& host) { return in_turns(host) ? 8 * 1024 : 4 * 1024; }
+
 // When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
 // ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
 // Calls as large as the whole last level of caches need fewer; its share of one rank would be too little, as measured.
@@ -35,6 +39,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Costs& costs = host.inventory.costs;
   return {.lent_min_bytes = lent_min_bytes(host),
+          .windows_min_bytes = windows_min_bytes(host),
           .may_try_pulls = may_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),

@@ -24,6 +24,7 @@ using Peers = std::vector<std::unique_ptr<Peer>>;
 struct DataPathOptions {
   uint64_t pull_min_bytes = kLeastPulled;          // lend private memory to a peer that can pull from this size on
   uint64_t lent_min_bytes = kLeastTried;           // messages of this size on are read where they lie, if they can be
+  uint64_t windows_min_bytes = 4 * 1024;           // calls made again use shared buffers of this size on in place
   bool may_try_pulls = false;                      // of calls from kLeastTried on, which find out what is quicker
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots
