@@ -247,7 +247,7 @@ TEST_CASE("over sockets ranks that take turns have each other's calls to make wh
   // Calls for 12 messages on two processors, what of the way is not the sender's, and two turns.
   uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
   CHECK(all_ns >= 58'000);
-  CHECK(all_ns < 58'500);
+  CHECK(all_ns < 59'000);
   // Along a chain each processor makes half of the calls, and one message is on its way.
   Request request = bytes(64);
   request.collective = TUTTI_BROADCAST;
@@ -255,7 +255,7 @@ TEST_CASE("over sockets ranks that take turns have each other's calls to make wh
   uint64_t chain_ns = predicted(must_choose(topology, request), "chain");
   uint64_t calls_ns = 3 * 9'000 / 2, way_ns = 10'000 - 8'000, turn_ns = 1'000;
   CHECK(chain_ns >= calls_ns + way_ns + turn_ns);
-  CHECK(chain_ns < calls_ns + way_ns + turn_ns + 500);
+  CHECK(chain_ns < calls_ns + way_ns + turn_ns + 1'000);
 }
 
 TEST_CASE("calls on sockets that take longer never make anything quicker, whoever shares a processor") {
