@@ -110,6 +110,8 @@ class Work {
   // Where all ranks take turns, of calls one after the other that flow one way a single hop is waited for: while the
   // messages of one are on their way, ranks have those of others to do.
   bool follows_without_waiting() const;
+  // And over sockets, where messages wait in the kernel, the next call fills what one of a single slice leaves idle.
+  bool is_filled_by_next() const;
   Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
@@ -125,6 +127,7 @@ class Work {
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
   uint64_t turn_ns_ = 0;     // the longest of the hosts whose ranks send or receive
   uint64_t sends_ = 0;       // pairs of ranks, each as often as it has payloads of another kind
+  bool is_mapped_ = false;    // some go through memory that both have mapped
   uint64_t most_slices_ = 1;  // from one to the other in one of these
   uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
   uint64_t ended_hops_ = 0;  // of earlier ones

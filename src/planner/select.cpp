@@ -36,11 +36,7 @@ bool knows_counts(const Algorithm& algorithm, Collective collective) {
   return !algorithm.traits.carries_for_others || !has_private_counts(collective);
 }
 
-// What takes turns on processors is predicted less well, and all-reduces gain the most.
-uint64_t about_equal_percent(const Topology& topology, Collective collective) {
-  return topology.oversubscribed() && collective == TUTTI_ALL_REDUCE ? 15 : 5;
-}
-
+constexpr uint64_t kAboutEqualPercent = 5;
 constexpr uint64_t kLeastMappedBytes = 32 * 1024;
 
 constexpr uint64_t kSmallestClassBytes = 64;
@@ -66,14 +62,14 @@ bool ranks_before(const Weighed& x, const Weighed& y) {
 
 // The fastest, or of those that are about as fast the one that gains most where memory can be mapped: calls of so much
 // are looked at for that (Communicator::find_windows()).
-const Candidate& best_of(const std::vector<Candidate>& candidates, const Topology& topology, const Request& request) {
-  if (!all_mapped(topology) || request.size_bytes() < kLeastMappedBytes) return candidates.front();
+const Candidate& best_of(const std::vector<Candidate>& candidates, const Request& request, bool mapped) {
+  if (!mapped || request.size_bytes() < kLeastMappedBytes) return candidates.front();
   uint64_t fastest_ns = candidates.front().predicted_ns;
-  uint64_t percent = about_equal_percent(topology, request.collective);
   for (const Algorithm* algorithm : kAlgorithms) {
     if (!serves(*algorithm, request.collective)) continue;
     for (const Candidate& candidate : candidates) {
-      bool about_equal = candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * percent;
+      bool about_equal =
+          candidate.admitted && candidate.predicted_ns - fastest_ns <= fastest_ns / 100 * kAboutEqualPercent;
       if (about_equal && candidate.algorithm == algorithm->name) return candidate;
     }
   }
@@ -86,8 +82,7 @@ std::string described(const Candidate& candidate) {
 
 enum class Ground : uint8_t { kPredicted, kMeasured, kWished };
 
-std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, Ground ground,
-                       uint64_t about_equal_percent) {
+std::string reason_for(const std::vector<Candidate>& candidates, const Candidate& chosen, Ground ground) {
   const Candidate& fastest = candidates.front();
   bool is_fastest = &chosen == &fastest;
   bool wished = ground == Ground::kWished;
@@ -99,7 +94,7 @@ std::string reason_for(const std::vector<Candidate>& candidates, const Candidate
   }
   if (!is_fastest) {
     return fmt::format("{} is within {} % of {} and gains more where memory is mapped", described(chosen),
-                       about_equal_percent, described(fastest));
+                       kAboutEqualPercent, described(fastest));
   }
   if (candidates.size() < 2 || !candidates[1].admitted)
     return fmt::format("{} is the only one that can run", described(chosen));
@@ -220,7 +215,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   Choice choice;
   std::vector<Weighed> weighed = weigh_all(topology, request, tuning);
   for (const Weighed& each : weighed) choice.candidates.push_back(each.candidate);
-  const Candidate& best = best_of(choice.candidates, topology, request);
+  const Candidate& best = best_of(choice.candidates, request, all_mapped(topology));
   auto chosen = choice.candidates.cbegin() + (&best - choice.candidates.data());
   auto named = [&](std::string_view name) {
     return std::find_if(choice.candidates.cbegin(), choice.candidates.cend(),
@@ -249,8 +244,7 @@ Result<Choice> choose(const Topology& topology, const Request& asked, const Tuni
   PlanShape& shape = weighed[static_cast<size_t>(chosen - choice.candidates.cbegin())].shape;
   choice.plan = Plan(std::move(shape), algorithm->generate);
   choice.predicted_ns = chosen->predicted_ns;
-  uint64_t percent = about_equal_percent(topology, request.collective);
-  choice.reason = reason_for(choice.candidates, *chosen, ground, percent);
+  choice.reason = reason_for(choice.candidates, *chosen, ground);
   return choice;
 }
 

@@ -214,7 +214,7 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   nranks = 4;
   CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_GATHER, kLarge), all_of(kLarge / 4 * 3));
   CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_SCATTER, kLarge), all_of(kLarge / 4 * 3));
-  // With more ranks than processors messages of up to 16 KiB have as few places as small ones.
+  // With more ranks than processors calls of up to 64 KiB have as few places as small messages.
   cpus = 2;
   CHECK_THAT(added(&Costs::small_slot_load_bytes_per_s, TUTTI_GATHER, kLarge), all_of(kLarge / 4 * 3));
   CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_SCATTER, kLarge), all_of(kLarge / 4 * 3));
