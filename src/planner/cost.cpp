@@ -15,7 +15,7 @@ namespace {
 // measure.
 constexpr uint64_t kMessageNs = 10;
 // The same where ranks take turns, since others have used the caches, as measured among 4 and 8 on 2 processors.
-constexpr uint64_t kMessageInTurnsNs = 40;
+constexpr uint64_t kMessageInTurnsNs = 20;
 // From when a message is there until its receiver, which waits for it, has gone on.
 constexpr uint64_t kHopNs = 25;
 constexpr uint64_t kLineBytes = 64;
