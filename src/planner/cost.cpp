@@ -182,7 +182,8 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.slots = {slot_rate(costs.slot_store_bytes_per_s), slot_rate(costs.slot_load_bytes_per_s)};
   made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s), slot_rate(costs.small_slot_load_bytes_per_s)};
   // Where ranks take turns messages of all sizes have few places (data_path_for()), which stay in the caches of both
-  // cores: in calls of up to 64 KiB, as measured among 4 and 8 ranks on 2 processors.
+  // cores: in calls of up to 64 KiB, as measured among 4 and 8 ranks on 2 processors. So one of the next size class may
+  // be predicted to take less.
   if (made.turn_ns > 0 && bytes <= kLeastTried) made.slots = made.small_slots;
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
@@ -288,6 +289,8 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t total_bytes = saturating_mul(bytes, times);
   if (payload == Payload::kPartial) total_bytes = saturating_mul(total_bytes, growth_);
   uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
+  ++sends_;
+  most_slices_ = std::max(most_slices_, saturating_mul(slices_of(bytes), times));
   if (is_between_gpus(link.kind)) return send_between_gpus(from, to, messages, total_bytes, payload, link);
   if (wires_) wires_->send(from, to, total_bytes);  // to and from the host's memory
   auto message_ns = [](const Host& host) { return host.turn_ns > 0 ? kMessageInTurnsNs : kMessageNs; };
@@ -295,9 +298,6 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   uint64_t receiver_ns = saturating_mul(messages, message_ns(receiver));
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
   turn_ns_ = std::max(turn_ns_, turn_ns);
-  ++sends_;
-  most_slices_ = std::max(most_slices_, saturating_mul(slices_of(bytes), times));
-  is_mapped_ = is_mapped_ || link.mapped;
   if (link.mapped) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
@@ -316,6 +316,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
       receiver_ns = saturating_add(receiver_ns, ns_for(total_bytes, receiver.staging_bytes_per_s));
     }
   } else {
+    ++socket_sends_;
     uint64_t out_ns = socket_ns(sender, messages, total_bytes, sender.send_ns, &SocketRates::send_bytes_per_s);
     uint64_t in_ns = socket_ns(receiver, messages, total_bytes, receiver.receive_ns, &SocketRates::receive_bytes_per_s);
     sender_ns = saturating_add(sender_ns, out_ns);
@@ -389,10 +390,12 @@ bool Work::flows_one_way() const { return has_root_ && !shape_.rendezvous && sen
 
 bool Work::follows_without_waiting() const {
   auto takes_turns = [](const Host& host) { return host.turn_ns > 0; };
-  return flows_one_way() && std::all_of(hosts_.begin(), hosts_.end(), takes_turns);
+  return turn_ns_ > 0 && flows_one_way() && std::all_of(hosts_.begin(), hosts_.end(), takes_turns);
 }
 
-bool Work::is_filled_by_next() const { return follows_without_waiting() && most_slices_ == 1 && !is_mapped_; }
+bool Work::is_filled_by_next() const {
+  return follows_without_waiting() && most_slices_ == 1 && socket_sends_ == sends_;
+}
 
 void Work::end_phase(uint64_t hops) {
   ended_hops_ = saturating_add(ended_hops_, hops);
@@ -402,12 +405,12 @@ void Work::end_phase(uint64_t hops) {
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
-  if (follows_without_waiting()) hops = std::min<uint64_t>(1, hops);
-  uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops, hop_ns_));
+  uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
+  uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops - passed_hops, hop_ns_));
   if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
   hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
   // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already.
-  uint64_t covered_hops_ns = saturating_mul(hops, covered_hop_ns_);
+  uint64_t covered_hops_ns = saturating_mul(hops - passed_hops, covered_hop_ns_);
   uint64_t busiest_ns = 0, latency_ns = hops_ns, network_ns = 0;
   auto consider = [&](uint64_t ns, uint64_t sending_ns) {
     uint64_t exposed_ns = hops_ns - std::min({hops_ns, covered_hops_ns, sending_ns});

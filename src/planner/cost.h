@@ -105,7 +105,7 @@ class Work {
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
   // What giving up the processor to others costs, where ranks share one.
   uint64_t turns_ns(uint64_t hops) const;
-  // Along a tree or a star, from the root or to it.
+  // Along a tree or a star, from the root or to it, without telling anybody first where it goes.
   bool flows_one_way() const;
   // Where all ranks take turns, of calls one after the other that flow one way a single hop is waited for: while the
   // messages of one are on their way, ranks have those of others to do.
@@ -125,10 +125,10 @@ class Work {
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
-  uint64_t turn_ns_ = 0;     // the longest of the hosts whose ranks send or receive
-  uint64_t sends_ = 0;       // pairs of ranks, each as often as it has payloads of another kind
-  bool is_mapped_ = false;    // some go through memory that both have mapped
-  uint64_t most_slices_ = 1;  // from one to the other in one of these
+  uint64_t turn_ns_ = 0;       // the longest of the hosts whose processors send or receive
+  uint64_t sends_ = 0;         // pairs of ranks, each as often as it has payloads of another kind
+  uint64_t socket_sends_ = 0;  // those over sockets
+  uint64_t most_slices_ = 1;   // from one to the other in one of these
   uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
   uint64_t ended_hops_ = 0;  // of earlier ones
   uint64_t ended_hops_ns_ = 0;

@@ -164,6 +164,24 @@ TEST_CASE("several ranks on one GPU share its memory") {
   CHECK_THAT(choice.reason, Contains("memory of gpu 0"));
 }
 
+TEST_CASE("kernels take no turns on the host's processors, however few these are") {
+  Topology roomy = on_gpus("eight-gpus-nvswitch"), crowded = roomy;
+  crowded.hosts[0].inventory.cpu.allowed_cpus.resize(4);
+  REQUIRE(crowded.oversubscribed());
+  for (Collective collective : {TUTTI_BROADCAST, TUTTI_REDUCE, TUTTI_ALL_REDUCE}) {
+    // Larger calls have a channel for each processor that a rank has.
+    for (uint64_t size_bytes : {uint64_t{64}, uint64_t{256} << 10}) {
+      Request request = bytes(size_bytes);
+      request.collective = collective;
+      request.root = has_root(collective) ? 0 : -1;
+      Choice before = must_choose(roomy, request), after = must_choose(crowded, request);
+      for (const Candidate& candidate : before.candidates) {
+        CHECK(predicted(after, candidate.algorithm) == candidate.predicted_ns);
+      }
+    }
+  }
+}
+
 TEST_CASE("what goes from fabric to fabric leads out of the one and into the other") {
   Topology topology = on_gpus("eight-gpus-nvswitch", 2);
   topology.hosts[0].inventory.fabric = "wide";
