@@ -222,13 +222,20 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_SCATTER, kLarge * 2), all_of(kLarge * 2 / 4 * 3));
 }
 
-TEST_CASE("over sockets a rank sends while another one's message is on its way") {
-  Topology topology = test::make_topology(1, 2);
+// One host, where a small message takes 10 us, of which the call that sends it takes 8, and a turn 1.
+Topology over_sockets(int nranks, int cpus, uint64_t receive_ns) {
+  Topology topology = test::make_topology(1, nranks, cpus);
   topology.forced_transport = "tcp";
   Costs& costs = topology.hosts[0].inventory.costs;
+  costs.yield_ns.value = 1'000;
   costs.tcp_ns.value = 10'000;
   costs.tcp_send_ns.value = 8'000;
-  costs.tcp_receive_ns.value = 5'000;
+  costs.tcp_receive_ns.value = receive_ns;
+  return topology;
+}
+
+TEST_CASE("over sockets a rank sends while another one's message is on its way") {
+  Topology topology = over_sockets(2, 64, 5'000);
   // Two calls, and what of the way is not the sender's.
   uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
   CHECK(all_ns >= 15'000);
@@ -237,13 +244,7 @@ TEST_CASE("over sockets a rank sends while another one's message is on its way")
 }
 
 TEST_CASE("over sockets ranks that take turns have each other's calls to make while a message is on its way") {
-  Topology topology = test::make_topology(1, 4, 2);
-  topology.forced_transport = "tcp";
-  Costs& costs = topology.hosts[0].inventory.costs;
-  costs.yield_ns.value = 1'000;
-  costs.tcp_ns.value = 10'000;
-  costs.tcp_send_ns.value = 8'000;
-  costs.tcp_receive_ns.value = 1'000;
+  Topology topology = over_sockets(4, 2, 1'000);
   // Calls for 12 messages on two processors, what of the way is not the sender's, and two turns.
   uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
   CHECK(all_ns >= 58'000);
@@ -282,12 +283,7 @@ TEST_CASE("calls on sockets that take longer never make anything quicker, whoeve
 }
 
 TEST_CASE("over sockets a root that sends to several takes longer than one that receives from them") {
-  Topology topology = test::make_topology(1, 4);
-  topology.forced_transport = "tcp";
-  Costs& costs = topology.hosts[0].inventory.costs;
-  costs.tcp_ns.value = 10'000;
-  costs.tcp_send_ns.value = 8'000;
-  costs.tcp_receive_ns.value = 1'000;
+  Topology topology = over_sockets(4, 64, 1'000);
   uint64_t broadcast_ns = predicted_of(topology, TUTTI_BROADCAST, 64);
   CHECK(broadcast_ns >= 34'000);
   CHECK(broadcast_ns < 34'500);
