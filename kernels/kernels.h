@@ -25,14 +25,15 @@ struct ReduceArgs {
   // the tree of a recursive-doubling exchange among ranks in these positions, and its rounding errors grow with the
   // logarithm of the number of sources. Buffers may be unaligned to any degree.
   std::span<const std::byte* const> sources;
-  // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed. Streaming
-  // serves those that lie as the first one does within a cache line; the others get ordinary stores.
+  // Each receives the result; >= 1. A destination may be equal to a source; other overlaps are not allowed.
   std::span<std::byte* const> destinations;
   uint64_t count = 0;  // elements
   // > 0, of TUTTI_SUM and TUTTI_AVG alone: divide the result by this (an average that ends here): one correctly rounded
   // division in the accumulation type.
   uint32_t divisor = 0;
-  Store store = Store::kCached;
+  // So many of the first destinations are stored past the caches (Store::kStreaming), of them those that lie as the
+  // first one does within a cache line.
+  size_t streamed = 0;
 };
 
 // 8- and 16-bit floats accumulate in float32 over all sources and round once, to nearest even; a result that is
@@ -51,7 +52,7 @@ void reduce_scalar(const ReduceArgs& args);
 enum class Width : uint8_t { kNarrow, kWide };
 
 // reduce() of 8- or 16-bit floats where source j is of widths[j] and the result of width `result`: one reduction that
-// is cut into several, each with wide results but the last, gives the bits of the whole. `store` is not looked at.
+// is cut into several, each with wide results but the last, gives the bits of the whole. `streamed` is not looked at.
 void reduce_partial(const ReduceArgs& args, std::span<const Width> widths, Width result);
 
 // 8- and 16-bit floats to float32, exactly, and back, rounded as reduce() rounds. NaNs stay NaNs, and become the

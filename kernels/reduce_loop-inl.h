@@ -93,13 +93,13 @@ class Reduction {
       : sources_(args.sources),
         destinations_(args.destinations),
         end_(args.count * sizeof(typename Element::Storage)),
-        stream_(args.store == Store::kStreaming),
+        streamed_(args.streamed),
         divisor_(args.divisor) {}
 
   // From byte `begin` on.
   HWY_INLINE void run(size_t begin) const {
     finish_short(run_long(begin));
-    if (stream_) hwy::FlushStream();
+    if (streamed_ > 0) hwy::FlushStream();
   }
 
  private:
@@ -162,17 +162,17 @@ class Reduction {
     for (; end_ - at >= 4 * n; at += 4 * n) {
       hn::VFromD<Bytes> results[4];
       combine_long({sources, at}, count, results);
-      store_long(results, destinations_[0] + at);
-      for (std::byte* destination : destinations_.subspan(1)) store_long(results, destination + at);
+      store_long(results, destinations_[0] + at, streamed_ > 0);
+      for (size_t i = 1; i < destinations_.size(); ++i) store_long(results, destinations_[i] + at, i < streamed_);
     }
     return at;
   }
 
-  HWY_INLINE void store_long(const hn::VFromD<Bytes>* results, std::byte* destination) const {
+  HWY_INLINE void store_long(const hn::VFromD<Bytes>* results, std::byte* destination, bool streams) const {
     const Bytes d8;
     const size_t n = hn::Lanes(d8);
     auto* to = reinterpret_cast<uint8_t*>(destination);
-    if (HWY_UNLIKELY(stream_) && is_line_aligned(to)) {
+    if (HWY_UNLIKELY(streams) && is_line_aligned(to)) {
       hn::Stream(results[0], d8, to);
       hn::Stream(results[1], d8, to + n);
       hn::Stream(results[2], d8, to + 2 * n);
@@ -216,7 +216,7 @@ class Reduction {
   std::span<const std::byte* const> sources_;
   std::span<std::byte* const> destinations_;
   size_t end_;  // in bytes, as every position here
-  bool stream_;
+  size_t streamed_;  // destinations
   Divisor divisor_;
 };
 
@@ -227,10 +227,10 @@ template <class Element, class Op>
 HWY_NOINLINE void reduce_op(const ReduceArgs& args) {
   constexpr size_t size = sizeof(typename Element::Storage);
   size_t begin = 0;
-  if (args.store == Store::kStreaming || args.count * size >= kLeastAligned) {
+  if (args.streamed > 0 || args.count * size >= kLeastAligned) {
     ReduceArgs head = args;
     head.count = std::min<uint64_t>(stream_head(args.destinations, size) / size, args.count);
-    head.store = Store::kCached;
+    head.streamed = 0;
     reduce_op<Element, Op>(head);
     begin = head.count * size;
   }

@@ -143,7 +143,7 @@ class Table {
                   .destinations = destinations,
                   .count = size.bytes / size_of(datatype),
                   .divisor = operation.divisor,
-                  .store = size.store},
+                  .streamed = size.store == Store::kStreaming ? destinations.size() : 0},
                  size.pairs);
   }
 

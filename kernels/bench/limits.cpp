@@ -63,7 +63,7 @@ HWY_NOINLINE void pass(const ReduceArgs& args) {
 
 template <class Element, size_t kSources, size_t kDestinations>
 void pass_stores(const ReduceArgs& args) {
-  if (args.store == Store::kStreaming) return pass<Element, kSources, kDestinations, Store::kStreaming>(args);
+  if (args.streamed > 0) return pass<Element, kSources, kDestinations, Store::kStreaming>(args);
   pass<Element, kSources, kDestinations, Store::kCached>(args);
 }
 

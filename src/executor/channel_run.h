@@ -167,7 +167,7 @@ class ChannelRun {
   template <typename Visit>
   void visit_lenders(const Op& op, Visit&& visit);
   Step combine_with_lenders(const Op& op);
-  bool streams_past_caches(const Op& op) const;
+  size_t streamed_destinations(const Op& op) const;
   Step send_all(const Op& op);
   Message describe(const Op& op, const Send& send, const Delivery& delivery) const;
   void release(const Op& op);

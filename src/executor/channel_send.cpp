@@ -337,10 +337,11 @@ Status ChannelRun::combine(const Op& op) {
   if (!moves(op)) {
     if (!frame.destinations.empty()) reduce_sources(op);
   } else {
-    Store store = streams_past_caches(op) ? Store::kStreaming : Store::kCached;
+    size_t streamed = streamed_destinations(op);
     for (size_t i = 0; i < frame.destinations.size(); ++i) {
       std::byte* to = frame.destinations[i];
       bool is_there = to == frame.sources[0] || (call_->is_on_devices() && has_come_before(op, i));
+      Store store = i < streamed ? Store::kStreaming : Store::kCached;
       if (!is_there) TUTTI_TRY(move(to, frame.sources[0], frame.value_bytes, store));
     }
   }
@@ -387,18 +388,25 @@ ReduceArgs ChannelRun::reduction(const Op& op) const {
           // Sizes of types are powers of two, and a division would take as long as a small reduction.
           .count = frame_->piece_bytes >> std::countr_zero(size_of(call_->datatype)),
           .divisor = divides ? static_cast<uint32_t>(call_->shape->nranks) : 0,
-          .store = streams_past_caches(op) ? Store::kStreaming : Store::kCached};
+          .streamed = streamed_destinations(op)};
 }
 
-// Results of large calls that no later step reads.
-bool ChannelRun::streams_past_caches(const Op& op) const {
-  if (call_->size_bytes < call_->options.streaming_min_bytes) return false;
-  bool final_here = true;
+// How many of the first destinations are results of large calls that nobody reads soon. What lies in slots, which come
+// last, is read at once.
+size_t ChannelRun::streamed_destinations(const Op& op) const {
+  if (call_->size_bytes < call_->options.streaming_min_bytes) return 0;
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
-    final_here = final_here && program_->operands[op.destinations.first + i].space == Space::kOutput;
+    if (program_->operands[op.destinations.first + i].space != Space::kOutput) return 0;
   }
-  return final_here && std::all_of(frame_->deliveries.begin(), frame_->deliveries.end(),
-                                   [](const Delivery& d) { return d.kind == MessageKind::kDirect && !d.into; });
+  bool all_direct = true;
+  for (const Delivery& delivery : frame_->deliveries) {
+    bool is_direct = delivery.kind == MessageKind::kDirect && !delivery.into;
+    bool is_in_slot = delivery.kind == MessageKind::kSlot && delivery.store_to != nullptr;
+    if (!is_direct && !is_in_slot) return 0;  // it is taken from the output
+    all_direct = all_direct && is_direct;
+  }
+  if (all_direct) return frame_->destinations.size();
+  return call_->in_place ? 0 : op.destinations.count;  // in place the caches have just loaded the lines
 }
 
 ChannelRun::Step ChannelRun::send_all(const Op& op) {

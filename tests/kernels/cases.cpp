@@ -72,9 +72,9 @@ std::vector<uint32_t> divisors_of(ReduceOp op) {
 }
 
 std::string describe(const ReduceArgs& args) {
-  return fmt::format("{} {} of {} elements, {} sources, {} destinations, divisor {}, {} stores, {}",
+  return fmt::format("{} {} of {} elements, {} sources, {} destinations, {} of them past the caches, divisor {}, {}",
                      name_of(args.datatype), name_of(args.op), args.count, args.sources.size(),
-                     args.destinations.size(), args.divisor, args.store == Store::kCached ? "cached" : "streaming",
+                     args.destinations.size(), args.streamed, args.divisor,
                      kernel_target());
 }
 
