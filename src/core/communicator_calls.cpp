@@ -175,6 +175,7 @@ void Communicator::bind() {
 // they count the same ones.
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
+  call_.common_slots = links_->common_slots();
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes, reduces(active_->arguments.collective));
   bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried;
   pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;

@@ -134,6 +134,10 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   facts_ = std::move(facts);
   topology_ = &topology;
   layout_.mapped_slots = mapped_slots_for(topology, rank_, layout_.slot_bytes);
+  common_slots_.clear();
+  for (int channel = 0; channel < layout_.channels; ++channel) {
+    common_slots_.emplace_back(arena_.bytes(), layout_, channel);
+  }
   for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
   bool would_reach_all = device_transport() != nullptr && peers_.size() > 1 && topology.joined_by_rdma();
   reaches_all_device_memory_.store(would_reach_all, std::memory_order_release);

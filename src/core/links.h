@@ -48,6 +48,8 @@ class Links {
 
   // The ranks that are connected.
   Peers& peers() { return peers_; }
+  // By channel of collectives.
+  std::span<CommonSlots> common_slots() { return common_slots_; }
   const StreamLayout& layout() const { return layout_; }
   // Of the arena, and of the peers.
   tutti_comm_memory_t memory() const;
@@ -147,6 +149,7 @@ class Links {
   std::mutex ends_mutex_;                  // guards ends_ against abort() from other threads
   std::vector<End> ends_;                  // by rank
   Peers peers_;                            // by rank; refer to ends_
+  std::vector<CommonSlots> common_slots_;  // by channel; refer to peers_
   std::vector<std::atomic<bool>> reaches_device_memory_;  // by rank
   std::atomic<bool> reaches_all_device_memory_{false};    // the links that there are do, and the others would
   int peers_in_memory_ = 0;                // of peers_

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
+#include "executor/common_slots.h"
 #include "executor/message.h"
 #include "executor/own_op.h"
 #include "executor/peer.h"
@@ -30,6 +32,7 @@ struct DataPathOptions {
   Spread spread;                                   // of slots
   float memory_ns_per_byte = 0.1F;                 // of a copy by one core, in memory
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers
+  uint64_t common_min_bytes = 4 * 1024;            // values from this size on lie in one slot for all who get them
 };
 
 struct Call {
@@ -53,6 +56,7 @@ struct Call {
   bool announces_output = false;   // peers are told where the output lies, and may store there
   DataPathOptions options;
   int wish = kNoWish;              // not kNoWish: only peers with that wish pull (Peer::is_wished())
+  std::span<CommonSlots> common_slots;  // by channel; none: all values go into slots of each peer
   SliceFlow* flow = nullptr;       // null: the whole input is there, and nobody asks for the output before the end
 
   bool is_on_devices() const { return input_device != nullptr || output_device != nullptr; }

@@ -67,18 +67,29 @@ bool ChannelRun::note_compute(const Op& op) {
     if (operand.space == Space::kArrival) repeat_.find(&frame.sources[i], peer(operand.index).recv_stream(channel_));
   }
   auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
+  bool lies_here = frame.value != nullptr;
   for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
     const Delivery& delivery = frame.deliveries[i];
+    SendStream& to = to_peer(i).send_stream(channel_);
+    if (delivery.kind == MessageKind::kCommon && lies_here) repeat_.share_with(to, size_bytes);
     if (delivery.store_to == nullptr) continue;
     std::byte** place = &frame.destinations[slot++];
     bool is_slot = delivery.kind == MessageKind::kSlot;
-    if (is_slot) repeat_.find_slot(place, to_peer(i).send_stream(channel_), size_bytes, frame.value != nullptr);
+    if (is_slot) repeat_.find_slot(place, to, size_bytes, lies_here);
   }
+  if (frame.common != nullptr) repeat_.find_common(&frame.destinations.back(), *common_slots(), size_bytes);
   if (size_bytes > 0 && !frame.destinations.empty()) note_work(op);
   const std::byte** value = moves(op) && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     const Send& send = program_->sends[op.sends.first + i];
-    repeat_.send(to_peer(i), to_peer(i).send_stream(channel_), describe(op, send, frame.deliveries[i]), value);
+    const Delivery& delivery = frame.deliveries[i];
+    SendStream& to = to_peer(i).send_stream(channel_);
+    Message message = describe(op, send, delivery);
+    if (delivery.kind == MessageKind::kCommon) {
+      repeat_.send_common(to_peer(i), to, message, *common_slots(), &frame.destinations.back());
+    } else {
+      repeat_.send(to_peer(i), to, message, value);
+    }
   }
   for (uint32_t i = 0; i < op.releases.count; ++i) {
     repeat_.release(peer(program_->releases[op.releases.first + i]).recv_stream(channel_));

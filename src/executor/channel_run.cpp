@@ -27,7 +27,7 @@ void ChannelRun::prepare(const Program& program) {
   size_t actions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    actions += 2 + op.sources.count + op.destinations.count + size_t{4} * op.sends.count + op.releases.count;
+    actions += 4 + op.sources.count + op.destinations.count + size_t{4} * op.sends.count + op.releases.count;
     Frame& frame = frames_[std::min(i, frames_.size() - 1)];
     frame.sources.reserve(op.sources.count);
     frame.widths.reserve(op.sources.count);
@@ -305,6 +305,10 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
       break;
     case MessageKind::kShort:
       payload = stream.payload_beside_line(message);
+      if (payload == nullptr) return fail(malformed(from, message));
+      break;
+    case MessageKind::kCommon:
+      payload = stream.payload_in_arena(message);
       if (payload == nullptr) return fail(malformed(from, message));
       break;
     case MessageKind::kReference: {

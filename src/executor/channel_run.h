@@ -92,6 +92,8 @@ class ChannelRun {
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
+    std::byte* common = nullptr;           // the slot that several share; if it is not filled apart, it comes last
+    bool is_makeshift = false;             // several would, if one had been free
     bool has_slots = false;                // some deliveries store into slots, or what stands for them,
     bool has_direct = false;               // or into the output of a peer that has mapped it
     bool has_arrivals = false;             // some sources are arrivals
@@ -141,13 +143,18 @@ class ChannelRun {
   Step gather(const Op& op, uint64_t slice);
   bool will_stay(const Op& op) const;
   Step refresh(const Op& op);
+  Step refresh_slots(const Op& op);
   bool is_still(const Op& op, uint32_t send);
   uint64_t note_width(uint64_t size_bytes, uint64_t expected_bytes);
   bool moves(const Op& op) const;
-  void choose_deliveries(const Op& op, uint64_t slice);
+  Step choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
+  Step share_slot(const Op& op);
   bool is_filled_apart(Peer& to) const;
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
+  CommonSlots* common_slots() const {  // null: the call uses none
+    return call_->common_slots.empty() ? nullptr : &call_->common_slots[static_cast<size_t>(channel_)];
+  }
   std::optional<Window> place_in_output(Peer& to, const Send& send, uint64_t slice);
   std::byte* place_of(Peer& to, const Window& place) const;  // which is mapped
   bool may_lend(const Peer& to, const Send& send) const;

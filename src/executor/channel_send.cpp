@@ -2,6 +2,7 @@
 // the value gets there with the fewest copies, lets the kernel store to all places at once, and sends.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "executor/channel_run.h"
 
@@ -34,9 +35,9 @@ ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
   frame_->stays_in = 0;
   Step gathered = gather(op, slice);
   if (gathered != Step::kDone) return gathered;
-  choose_deliveries(op, slice);
-  frame_->stays_in = will_stay(op) ? starts_ : 0;
-  return Step::kDone;
+  Step chosen = choose_deliveries(op, slice);
+  frame_->stays_in = chosen == Step::kDone && will_stay(op) ? starts_ : 0;
+  return chosen;
 }
 
 // Fills in the sources and the op's own destinations, and how large the value is.
@@ -89,6 +90,7 @@ bool ChannelRun::will_stay(const Op& op) const {
       case MessageKind::kSignal:
       case MessageKind::kInline:
       case MessageKind::kReference: return true;
+      case MessageKind::kCommon: return delivery.fill == nullptr;
       case MessageKind::kShort:
       case MessageKind::kSlot: return delivery.store_to != nullptr;
       case MessageKind::kDirect: return !delivery.into;
@@ -97,7 +99,8 @@ bool ChannelRun::will_stay(const Op& op) const {
     return false;
   };
   const Frame& frame = *frame_;
-  return one_slice_ && growth_ == 1 && frame_ != &frames_.back() && all_last(op.sources) && all_last(op.destinations) &&
+  bool may_stay = one_slice_ && growth_ == 1 && !frame.is_makeshift && frame_ != &frames_.back();
+  return may_stay && all_last(op.sources) && all_last(op.destinations) &&
          std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_lasting_delivery);
 }
 
@@ -118,19 +121,31 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
     frame.has_lender = frame.has_lender || stream.in_lent_memory();
   }
   if (op.destinations.count == 0 && moves(op)) frame.value = frame.sources[0];
-  if (!frame.has_slots) return Step::kDone;
+  return frame.has_slots ? refresh_slots(op) : Step::kDone;
+}
+
+ChannelRun::Step ChannelRun::refresh_slots(const Op& op) {
+  Frame& frame = *frame_;
+  if (frame.common != nullptr) {
+    if (common_slots()->awaited() != nullptr) return compose(op, 0);
+    frame.common = common_slots()->next(frame.value_bytes, call_->options.spread);
+  }
   frame.destinations.resize(op.destinations.count);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery& delivery = frame.deliveries[i];
+    Peer& to = peer(program_->sends[op.sends.first + i].peer);
+    bool is_common = delivery.kind == MessageKind::kCommon;
+    if ((is_common || delivery.kind == MessageKind::kSlot) && is_filled_apart(to)) return compose(op, 0);
     if (lies_in_arena(delivery.kind)) {
-      Peer& to = peer(program_->sends[op.sends.first + i].peer);
-      if (delivery.kind == MessageKind::kSlot && is_filled_apart(to)) return compose(op, 0);
       std::byte* slot = slot_of(to);
       if (delivery.payload != nullptr) delivery.payload = slot;
       delivery.store_to = slot;
     }
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
   }
+  if (frame.common == nullptr) return Step::kDone;
+  common_slots()->take();
+  frame.destinations.push_back(frame.common);
   return Step::kDone;
 }
 
@@ -237,23 +252,73 @@ ChannelRun::Step ChannelRun::combine_with_lenders(const Op& op) {
 }
 
 // Decides where the value is stored besides the op's own destinations, and where messages find it.
-void ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
+ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   Frame& frame = *frame_;
   frame.value = !frame.destinations.empty() ? frame.destinations[0] : moves(op) ? frame.sources[0] : nullptr;
   if (call_->is_on_devices()) frame.value = nullptr;  // a line takes it from where the host reads
   frame.deliveries.clear();
-  frame.has_slots = frame.has_direct = false;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    Delivery delivery = choose_delivery(program_->sends[op.sends.first + i], slice);
+    frame.deliveries.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
+  }
+  if (Step shared = share_slot(op); shared != Step::kDone) return shared;
+  frame.has_slots = frame.common != nullptr;
+  frame.has_direct = false;
+  bool fills_common = false;
+  for (const Delivery& delivery : frame.deliveries) {
     frame.has_direct = frame.has_direct || (delivery.kind == MessageKind::kDirect && !delivery.into);
     frame.has_slots = frame.has_slots || lies_in_arena(delivery.kind);
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
-    frame.deliveries.push_back(delivery);
+    fills_common = fills_common || (delivery.fill != nullptr && delivery.fill == frame.common);
   }
+  if (frame.common != nullptr && !fills_common) frame.destinations.push_back(frame.common);
   frame.has_lender = frame.has_lender || frame.has_direct;
-  if (frame.value != nullptr || frame.value_bytes > inline_bytes_ || op.sends.count == 0) return;
+  if (frame.value != nullptr || frame.value_bytes > inline_bytes_ || op.sends.count == 0) return Step::kDone;
   frame.value = small_value_;
   frame.destinations.push_back(small_value_);
+  return Step::kDone;
+}
+
+// What would go into slots of several peers lies in one of this rank's own instead. While none is free theirs serve.
+ChannelRun::Step ChannelRun::share_slot(const Op& op) {
+  Frame& frame = *frame_;
+  CommonSlots* slots = common_slots();
+  frame.common = nullptr;
+  frame.is_makeshift = false;
+  if (slots == nullptr || slots->empty() || frame.value_bytes < call_->options.common_min_bytes) return Step::kDone;
+  auto stream = [&](uint32_t i) -> SendStream& {
+    return peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
+  };
+  auto may_share = [&](uint32_t i) {
+    const Delivery& delivery = frame.deliveries[i];
+    bool is_in_slot = delivery.kind == MessageKind::kSlot && peer(program_->sends[op.sends.first + i].peer).mapped();
+    return is_in_slot && (delivery.fill == nullptr || !stream(i).is_trial(frame.value_bytes));
+  };
+  size_t sharing = 0, apart = 0;
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    if (!may_share(i)) continue;
+    ++sharing;
+    if (frame.deliveries[i].fill != nullptr) ++apart;
+  }
+  if (sharing < 2) return Step::kDone;
+  if (const Peer* awaited = slots->awaited()) {
+    frame.is_makeshift = true;
+    bool may_wait = true;
+    for (uint32_t i = 0; i < op.sends.count; ++i) {
+      if (may_share(i)) may_wait = may_wait && slots->all_went_to(stream(i), sharing);
+    }
+    return may_wait ? wait_for(*awaited) : Step::kDone;
+  }
+  frame.common = slots->next(frame.value_bytes, call_->options.spread);
+  slots->take();
+  bool is_to_fill = 2 * apart > sharing;  // apart, as is better for most
+  for (uint32_t i = 0; i < op.sends.count; ++i) {
+    if (!may_share(i)) continue;
+    Delivery& delivery = frame.deliveries[i];
+    bool fills = is_to_fill && delivery.fill != nullptr;
+    delivery = {.kind = MessageKind::kCommon, .fill = fills ? frame.common : nullptr};
+    if (fills) is_to_fill = false;  // one does for all
+  }
+  return Step::kDone;
 }
 
 ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slice) {
@@ -402,7 +467,8 @@ size_t ChannelRun::streamed_destinations(const Op& op) const {
   for (const Delivery& delivery : frame_->deliveries) {
     bool is_direct = delivery.kind == MessageKind::kDirect && !delivery.into;
     bool is_in_slot = delivery.kind == MessageKind::kSlot && delivery.store_to != nullptr;
-    if (!is_direct && !is_in_slot) return 0;  // it is taken from the output
+    bool is_common = delivery.kind == MessageKind::kCommon && delivery.fill == nullptr;
+    if (!is_direct && !is_in_slot && !is_common) return 0;  // it is taken from the output
     all_direct = all_direct && is_direct;
   }
   if (all_direct) return frame_->destinations.size();
@@ -424,6 +490,9 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
     auto result = to.send_stream(channel_).send(describe(op, send, delivery), call_->signature, payload, into);
     if (!result.ok()) return fail(std::move(result).status());
     if (*result == PutResult::kFull) return wait_for(to);
+    if (delivery.kind == MessageKind::kCommon) {
+      common_slots()->add_reader(to.send_stream(channel_));
+    }
   }
   return Step::kDone;
 }
@@ -438,6 +507,9 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   if (delivery.kind == MessageKind::kPull) {
     message.address = reinterpret_cast<uint64_t>(delivery.payload);
     message.with_rest = send.source.space == Space::kInput && call_->flow == nullptr;
+  }
+  if (delivery.kind == MessageKind::kCommon) {
+    message.payload.offset = common_slots()->offset_of(frame_->common);
   }
   if (delivery.kind == MessageKind::kReference) {
     bool is_input = send.source.space == Space::kInput;

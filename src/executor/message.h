@@ -19,6 +19,7 @@ enum class MessageKind : uint8_t {
   kReference,  // in shared memory of the sender, until the message is released
   kPull,       // in private memory of the sender, until the message is released
   kShort,      // in the place beside this line
+  kCommon,     // in a slot of the sender's own arena, which others read too, until all have released it
   kDirect,     // already in the receiver's output
 };
 
@@ -40,7 +41,7 @@ struct Window {
 struct Message {
   MessageKind kind = MessageKind::kSignal;
   uint64_t size_bytes = 0;
-  Window payload;           // kReference; of kSlot only the offset within the slot
+  Window payload;           // kReference; of kSlot only the offset within the slot, of kCommon within the arena
   uint64_t address = 0;     // kPull,
   bool with_rest = false;   // behind which all that follows of the payload's chunk is there already
   Window output;            // the sender's output of this call; none with kInline

@@ -184,6 +184,7 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
     slot_users_[slots_.next] = sent_;
     slots_.advance();
   }
+  if (kind == MessageKind::kCommon) stores_.count(payload.size());  // else nobody tries slots again
   if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
   return result;
 }
@@ -199,12 +200,22 @@ RecvStream::RecvStream(Peer& peer, int channel)
       may_wait_(channel != peer.layout_.direct_channel()),
       shorts_(peer.arena_.data() + peer.layout_.short_offset(peer.rank(), channel, 0)),
       short_bytes_(peer.layout_.shape(channel).short_bytes),
-      short_stride_(peer.layout_.shape(channel).short_stride()) {}
+      short_stride_(peer.layout_.shape(channel).short_stride()),
+      channel_(channel) {}
+
+const std::byte* RecvStream::payload_in_arena(const Message& message) const {
+  if (channel_ == peer_.layout_.direct_channel() || !peer_.mapped()) return nullptr;
+  uint64_t begin = peer_.layout_.common_offset(channel_), end = peer_.layout_.common_offset(channel_ + 1);
+  uint64_t at = message.payload.offset;
+  bool inside = at >= begin && at <= end && message.size_bytes <= end - at;
+  return inside ? peer_.remote_arena_.mapped + at : nullptr;
+}
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());
   ++taken_;
   in_slot_ = takes_slot(kind);
+  in_common_slot_ = kind == MessageKind::kCommon;
   if (in_slot_) slots_.advance();
   payload_ = payload;
   size_bytes_ = size_bytes;
@@ -215,7 +226,7 @@ void RecvStream::release_held() {
   released_ = taken_;
   if (in_slot_) ++slots_owed_;
   bool batch_full = slots_owed_ >= most_slots_owed_ || released_ - told_ >= most_lines_owed_;
-  due_ = due_ || lent_ != Lent::kNo || batch_full;
+  due_ = due_ || lent_ != Lent::kNo || in_common_slot_ || batch_full;
   tell();
 }
 

@@ -85,8 +85,10 @@ class SendStream {
     uint64_t to_be_freed = std::max(slot_users_[slots_.next], sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
     return freed_seen_ >= to_be_freed || freed() >= to_be_freed;
   }
+  // Whether the peer has released the message with this number.
+  bool is_released(uint64_t number) const { return freed_seen_ >= number || freed() >= number; }
   // Whether the peer has released all messages that referred to memory of the caller.
-  bool references_released() const { return freed_seen_ >= referenced_ || freed() >= referenced_; }
+  bool references_released() const { return is_released(referenced_); }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
@@ -97,8 +99,11 @@ class SendStream {
   bool is_filled_apart(uint64_t size_bytes) const {
     return peer_is_mapped_ && (stores_.is_trial(size_bytes) || stores_.way(size_bytes) == Store::kStreaming);
   }
+  // Whether that is to be timed.
+  bool is_trial(uint64_t size_bytes) const { return peer_is_mapped_ && stores_.is_trial(size_bytes); }
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
+  const Peer& peer() const { return peer_; }
   // Sends the next message. `payload` is read from until the link has sent it (not mapped) and ignored for kinds
   // without a slot, and on a mapped link, where it lies in slot() already. With `into` it is put there first, in memory
   // that the peer has shared: kDirect where that is not mapped. kFull: nothing happened.
@@ -175,6 +180,8 @@ class RecvStream {
   const std::byte* payload_beside_line(const Message& message) const {
     return message.size_bytes <= short_bytes_ ? shorts_ + (taken_ & (line_count_ - 1)) * short_stride_ : nullptr;
   }
+  // The same of kCommon.
+  const std::byte* payload_in_arena(const Message& message) const;
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
 
@@ -186,7 +193,8 @@ class RecvStream {
   const std::byte* payload() const { return payload_; }
   uint64_t size_bytes() const { return size_bytes_; }
   // Lets the sender reuse the slot, or the memory that it lent. A lender waits for that and is
-  // told at once; otherwise in batches. What a full link does not take is told by Peer::poll().
+  // told at once, as is the owner of a slot that others read too; otherwise in batches. What a full link does not take
+  // is told by Peer::poll().
   void release() {
     if (holding()) release_held();
   }
@@ -209,6 +217,7 @@ class RecvStream {
   const bool may_wait_;          // of a collective: whoever sends this rank something also gets something soon
   uint64_t sent_at_tell_ = 0;    // what this rank had sent the peer when it told last
   bool in_slot_ = false;         // the held message has a slot
+  bool in_common_slot_ = false;  // or shares one with others
   uint32_t slots_owed_ = 0;      // released ones that the sender was not told of
   uint64_t released_ = 0;
   uint64_t told_ = 0;
@@ -220,6 +229,7 @@ class RecvStream {
   const std::byte* const shorts_;  // beside the lines
   const uint64_t short_bytes_;
   const uint64_t short_stride_;
+  const int channel_;
 };
 
 class Peer {

@@ -35,6 +35,21 @@ void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, b
                       .target = place});
 }
 
+void Repeat::share_with(SendStream& to, uint32_t size_bytes) {
+  actions_.push_back({.kind = Kind::kShareWith, .op = op_, .size_bytes = size_bytes, .to = &to});
+}
+
+void Repeat::find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes) {
+  actions_.push_back({.kind = Kind::kFindCommon, .op = op_, .size_bytes = size_bytes, .common = &slots,
+                      .target = place});
+}
+
+void Repeat::send_common(Peer& peer, SendStream& to, const Message& message, CommonSlots& slots, std::byte** place) {
+  send(peer, to, message, nullptr);
+  actions_.back().common = &slots;
+  actions_.back().target = place;
+}
+
 void Repeat::copy(const std::byte** from, std::byte** to, uint32_t size_bytes) {
   actions_.push_back({.kind = Kind::kCopy, .op = op_, .size_bytes = size_bytes, .place = from, .target = to});
 }
@@ -123,6 +138,12 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
       if (action.lies_here && action.to->is_filled_apart(action.size_bytes)) return Walk::kElse;
       *action.target = action.to->slot(action.size_bytes, spread_);
       break;
+    case Kind::kShareWith: return action.to->is_filled_apart(action.size_bytes) ? Walk::kElse : Walk::kDone;
+    case Kind::kFindCommon:
+      if (action.common->awaited() != nullptr) return Walk::kElse;
+      *action.target = action.common->next(action.size_bytes, spread_);
+      action.common->take();
+      break;
     case Kind::kCopy:
       if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;
@@ -154,6 +175,7 @@ bool Repeat::leave(size_t first, size_t end) const {
 }
 
 Repeat::Walk Repeat::send(const Action& action, uint64_t signature) const {
+  if (action.message == MessageKind::kCommon) return send_common(action, signature);
   SendStream& to = *action.to;
   auto sent = action.message == MessageKind::kInline ? to.send_inline(signature, {*action.place, action.size_bytes})
                                                      : to.send(messages_[action.index], signature, *action.place);
@@ -161,11 +183,22 @@ Repeat::Walk Repeat::send(const Action& action, uint64_t signature) const {
   return *sent == PutResult::kFull ? Walk::kWaits : Walk::kDone;
 }
 
+Repeat::Walk Repeat::send_common(const Action& action, uint64_t signature) const {
+  Message message = messages_[action.index];
+  message.payload.offset = action.common->offset_of(*action.target);
+  auto sent = action.to->send(message, signature, *action.target);
+  if (!sent.ok()) return Walk::kElse;
+  if (*sent == PutResult::kFull) return Walk::kWaits;
+  action.common->add_reader(*action.to);
+  return Walk::kDone;
+}
+
 // What the line of a message without its payload says, but for its number, its signature, and a place in a slot.
 bool Repeat::is_as_noted(const Action& action, const Line& line) const {
   const Message& noted = messages_[action.index];
   Message message = decode(line);
-  bool is_there = noted.kind == MessageKind::kSlot || message.payload.offset == noted.payload.offset;
+  bool moves = noted.kind == MessageKind::kSlot || noted.kind == MessageKind::kCommon;
+  bool is_there = moves || message.payload.offset == noted.payload.offset;
   return is_there && message.payload.memory_id == noted.payload.memory_id &&
          message.output.memory_id == noted.output.memory_id && message.output.offset == noted.output.offset &&
          message.chunk_bytes == noted.chunk_bytes;
@@ -183,6 +216,9 @@ bool Repeat::take(const Action& action, uint64_t signature) const {
     return false;
   } else if (action.message == MessageKind::kSlot) {
     payload = from.payload_in_slot(decode(line));
+    if (payload == nullptr) return false;
+  } else if (action.message == MessageKind::kCommon) {
+    payload = from.payload_in_arena(decode(line));
     if (payload == nullptr) return false;
   } else if (action.message == MessageKind::kShort) {
     payload = from.payload_beside_line(decode(line));

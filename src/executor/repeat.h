@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "executor/common_slots.h"
 #include "executor/peer.h"
 #include "kernels/kernels.h"
 
@@ -15,8 +16,8 @@ namespace tutti {
 
 class Repeat {
  public:
-  // How far a walk came. kElse: a message is not as it was, a slot is to be
-  // filled from what lies elsewhere (SendStream::is_filled_apart()), or a send has failed.
+  // How far a walk came. kElse: a message is not as it was, a slot is to be filled from what lies elsewhere
+  // (SendStream::is_filled_apart()), no common slot is free, or a send has failed.
   enum class Walk : uint8_t { kDone, kWaits, kElse };
 
   // What is noted from now on is of a new call, whose payloads go through their slots like this.
@@ -35,6 +36,10 @@ class Repeat {
   void find(const std::byte** place, RecvStream& received);
   // `lies_here`: so does the value, and may be copied there instead.
   void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here);
+  // The value, which lies here, too, is in a slot that this stream's peer shares with others; and where that is.
+  void share_with(SendStream& to, uint32_t size_bytes);
+  void find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes);
+  void send_common(Peer& peer, SendStream& to, const Message& message, CommonSlots& slots, std::byte** place);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
   void reduce(const ReduceArgs& args);
@@ -65,7 +70,9 @@ class Repeat {
   size_t position() const { return at_; }
 
  private:
-  enum class Kind : uint8_t { kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kCopy, kReduce, kEnter, kLeave };
+  enum class Kind : uint8_t {
+    kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kShareWith, kFindCommon, kCopy, kReduce, kEnter, kLeave
+  };
   struct Action {
     Kind kind = Kind::kRelease;
     MessageKind message = MessageKind::kInline;
@@ -77,6 +84,7 @@ class Repeat {
     Peer* peer = nullptr;
     RecvStream* from = nullptr;
     SendStream* to = nullptr;
+    CommonSlots* common = nullptr;
     const std::byte** place = nullptr;
     const std::byte* lent = nullptr;
     std::byte* into = nullptr;
@@ -94,6 +102,7 @@ class Repeat {
   bool take(const Action& action, uint64_t signature) const;
   bool is_as_noted(const Action& action, const Line& line) const;
   Walk send(const Action& action, uint64_t signature) const;
+  Walk send_common(const Action& action, uint64_t signature) const;
   bool enter(const Action& action) const;
   bool leave(const Action& action) const;
   bool leave(size_t first, size_t end) const;

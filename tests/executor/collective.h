@@ -186,7 +186,7 @@ class BoundCall {
     call.announces_output = holds(shape.deliver_directly, call.in_place) && received_.counts.empty();
     call.options = {
         .pull_min_bytes = 256, .streaming_min_bytes = 4096,
-        .spread = {.least_bytes = 64, .bytes = 1 << 16}};
+        .spread = {.least_bytes = 64, .bytes = 1 << 16}, .common_min_bytes = 64};
     call.wish = number % 3 - 1;
   }
   BoundCall(const BoundCall&) = delete;
@@ -233,6 +233,7 @@ inline Status run_call(Rank& rank, const Plan& plan, const std::vector<Program>&
                        const Case& which, int number, int timeout_ms = kPatienceMs) {
   buffers.fill(which, rank.rank(), static_cast<uint64_t>(number));
   BoundCall bound(buffers, plan.shape(), which, rank.rank(), number);
+  bound.call.common_slots = rank.common_slots();
   Status status = rank.run(programs, bound.call, timeout_ms);
   if (!buffers.rest_untouched()) {
     return error(Code::kSystem, "rank {}, call {} wrote beside its result", rank.rank(), number);

@@ -30,6 +30,9 @@ class Rank {
     TUTTI_CHECK(transport_->listen().ok());
     arena_ = allocate(layout.arena_bytes());
     exported_ = arena_.memory;
+    for (int channel = 0; channel < layout.channels; ++channel) {
+      common_slots_.emplace_back(arena_.mapping.bytes(), layout_, channel);
+    }
   }
   ~Rank() {
     peers_.clear();
@@ -61,6 +64,7 @@ class Rank {
   Transport& transport() { return *transport_; }
   Link& link(int peer) { return *links_[peer]; }
   Peers& peers() { return peers_; }
+  std::span<CommonSlots> common_slots() { return common_slots_; }
   const std::byte* arena() const { return arena_.data(); }
 
   Status connect(const std::vector<std::unique_ptr<Rank>>& all) {
@@ -154,6 +158,7 @@ class Rank {
   std::unique_ptr<Transport> transport_;
   Shared arena_;
   const LocalMemory* exported_ = nullptr;
+  std::vector<CommonSlots> common_slots_;
   Peers peers_;
   std::vector<std::unique_ptr<Link>> links_;
   CollectiveRun run_;

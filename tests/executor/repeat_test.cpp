@@ -42,6 +42,7 @@ class Repeated {
       buffers_.push_back(std::make_unique<Buffers>(ranks_[rank], room_for(which_)));
       buffers_.back()->fill(which_, rank, 0);
       bound_.push_back(std::make_unique<BoundCall>(*buffers_.back(), plan_.shape(), which_, rank, 0));
+      bound_.back()->call.common_slots = ranks_[rank].common_slots();
     }
   }
 

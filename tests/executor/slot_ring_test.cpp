@@ -101,7 +101,9 @@ TEST_CASE("the slots of a rank's peers have room for twice a second-level cache,
     CHECK(behind_slots - layout.payload_offset(nranks - 1, 2, 0) == StreamLayout::kDirect.bytes());
     CHECK(layout.short_offset(0, 0, 0) == behind_slots);
     CHECK(layout.short_offset(0, 1, 0) == layout.short_offset(0, 0, shape.message_lines()));
-    CHECK(layout.arena_bytes() == layout.short_offset(nranks - 1, 1, shape.message_lines()));
+    CHECK(layout.common_offset(0) == layout.short_offset(nranks - 1, 1, shape.message_lines()));
+    CHECK(layout.common_offset(1) - layout.common_offset(0) == layout.common_shape().bytes());
+    CHECK(layout.arena_bytes() == layout.common_offset(layout.channels));
     return shape.room_bytes;
   };
   CHECK(room_of(2, 4, kSlot) == 512 << 10);
