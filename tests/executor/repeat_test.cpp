@@ -268,6 +268,41 @@ TEST_CASE("memory of a peer that is read and stored to is entered once, and what
   }
 }
 
+TEST_CASE("a call made again goes on otherwise while a peer still reads the slot that several share") {
+  constexpr uint64_t kSignature = 7;
+  constexpr uint32_t kSize = 64, kOp = 3;
+  constexpr int kSlots = 2;
+  Ranks ranks({.nranks = 3, .channels = 1, .slots = kSlots, .slot_bytes = kSize}, fabric("shm").make);
+  CommonSlots& slots = ranks[0].common_slots()[0];
+  Repeat repeat;
+  std::byte* place = nullptr;
+  repeat.begin_call({});
+  repeat.begin_op(kOp);
+  repeat.find_common(&place, slots, kSize);
+  for (int peer : {1, 2}) {
+    Peer& to = *ranks[0].peers()[peer];
+    repeat.send_common(to, to.send_stream(0), {.kind = MessageKind::kCommon, .size_bytes = kSize}, slots, &place);
+  }
+  auto walk = [&] {
+    repeat.start();
+    return repeat.walk(kSignature);
+  };
+  auto release_next = [&](int rank) {
+    RecvStream& stream = ranks[rank].peers()[0]->recv_stream(0);
+    REQUIRE(stream.ready());
+    const std::byte* payload = stream.payload_in_arena(decode(stream.next_line()));
+    REQUIRE(payload != nullptr);
+    stream.take(MessageKind::kCommon, payload, kSize, Lent::kNo);
+    stream.release();
+  };
+  for (int i = 0; i < kSlots; ++i) CHECK(walk() == Repeat::Walk::kDone);
+  release_next(1);
+  CHECK(walk() == Repeat::Walk::kElse);
+  CHECK(repeat.op() == kOp);
+  release_next(2);
+  CHECK(walk() == Repeat::Walk::kDone);
+}
+
 TEST_CASE("a rank that makes a call again finds that its peer makes another one") {
   constexpr int kSame = 4;
   const std::string over = GENERATE("loopback", "shm");
