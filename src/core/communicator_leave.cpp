@@ -48,9 +48,9 @@ Status Communicator::finalize() {
 }
 
 // Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it
-// when it has completed its calls: it then has all that this rank sent, and stores nothing here any more. Links move on
-// meanwhile, because they may still hold what peers wait for. False: at the deadline one had not said it, and was
-// named.
+// when it has completed its calls: it then has all that this rank sent, and neither reads nor stores here any more.
+// Links move on meanwhile, because they may still hold what peers wait for. False: at the deadline one had not said it,
+// and was named.
 bool Communicator::part_from_peers(Deadline deadline) {
   // Whoever waits for a rank that failed hears why.
   Goodbye own{.calls = failure_.happened() ? UINT64_MAX : calls_, .is_early = has_left_.load() ? 1U : 0U};

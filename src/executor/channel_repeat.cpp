@@ -71,13 +71,15 @@ bool ChannelRun::note_compute(const Op& op) {
   for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
     const Delivery& delivery = frame.deliveries[i];
     SendStream& to = to_peer(i).send_stream(channel_);
-    if (delivery.kind == MessageKind::kCommon && lies_here) repeat_.share_with(to, size_bytes);
+    if (delivery.kind == MessageKind::kCommon) repeat_.share_with(to);
     if (delivery.store_to == nullptr) continue;
     std::byte** place = &frame.destinations[slot++];
     bool is_slot = delivery.kind == MessageKind::kSlot;
     if (is_slot) repeat_.find_slot(place, to, size_bytes, lies_here);
   }
-  if (frame.common != nullptr) repeat_.find_common(&frame.destinations.back(), *common_slots(), size_bytes);
+  if (frame.common != nullptr) {
+    repeat_.find_common(&frame.destinations.back(), *common_slots(), size_bytes, lies_here);
+  }
   if (size_bytes > 0 && !frame.destinations.empty()) note_work(op);
   const std::byte** value = moves(op) && frame.destinations.empty() ? &frame.sources[0] : &frame.value;
   for (uint32_t i = 0; i < op.sends.count; ++i) {
@@ -137,6 +139,7 @@ ChannelRun::Step ChannelRun::walk_repeat() {
     const Op& op = program_->ops[repeat_.op()];
     frame_ = &frame_of(op);
     if (op.destinations.count == 0 && moves(op)) frame_->value = frame_->sources[0];
+    if (frame_->common != nullptr) frame_->common = frame_->destinations.back();
     computed_ = true;
     sent_ = *sent;
   }

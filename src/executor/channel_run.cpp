@@ -78,7 +78,7 @@ void ChannelRun::begin() {
   awaited_release_ = nullptr;
   foreign_signature_ = 0;
   take_scratch();
-  has_filled_ = false;
+  has_filled_ = awaits_common_ = false;
   if (call_->own_op != nullptr) prepare_own_op();
   for (int32_t rank : program_->peers) {
     peer_outputs_[rank] = {};

@@ -92,7 +92,8 @@ class ChannelRun {
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
-    std::byte* common = nullptr;           // the slot that several share; if it is not filled apart, it comes last
+    std::byte* common = nullptr;           // the slot that several share: the last destination,
+    bool fills_common = false;             // if it is not filled apart
     bool is_makeshift = false;             // several would, if one had been free
     bool has_slots = false;                // some deliveries store into slots, or what stands for them,
     bool has_direct = false;               // or into the output of a peer that has mapped it
@@ -150,6 +151,8 @@ class ChannelRun {
   Step choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
   Step share_slot(const Op& op);
+  // Whether the value lies in memory of this rank, and could be copied from there.
+  bool lies_here() const { return frame_->value != nullptr && !call_->is_on_devices(); }
   bool is_filled_apart(Peer& to) const;
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   CommonSlots* common_slots() const {  // null: the call uses none
@@ -226,6 +229,7 @@ class ChannelRun {
   uint64_t fetched_ahead_bytes_ = 0;       // of the slot of a message that is awaited
   uint32_t growth_ = 1;                    // how much larger a partial result is than others (plan/partial.h)
   uint32_t op_ = 0;
+  bool awaits_common_ = false;             // the current kCompute waits for a slot that several share
   bool computed_ = false;                  // the current kCompute has its value and sends it
   uint32_t sent_ = 0;                      // sends of it that are done
   Frame* frame_ = nullptr;                 // of the current op

@@ -2,7 +2,6 @@
 // the value gets there with the fewest copies, lets the kernel store to all places at once, and sends.
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "executor/channel_run.h"
 
@@ -28,6 +27,9 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
     Peer& to = peer(program_->sends[op.sends.first + i].peer);
     if (!to.send_stream(channel_).has_room()) return wait_for(to);
   }
+  const Peer* reads_common = awaits_common_ ? common_slots()->awaited() : nullptr;
+  if (reads_common != nullptr) return wait_for(*reads_common);
+  awaits_common_ = false;
   return Step::kDone;
 }
 
@@ -89,8 +91,8 @@ bool ChannelRun::will_stay(const Op& op) const {
     switch (delivery.kind) {
       case MessageKind::kSignal:
       case MessageKind::kInline:
+      case MessageKind::kCommon:
       case MessageKind::kReference: return true;
-      case MessageKind::kCommon: return delivery.fill == nullptr;
       case MessageKind::kShort:
       case MessageKind::kSlot: return delivery.store_to != nullptr;
       case MessageKind::kDirect: return !delivery.into;
@@ -99,7 +101,8 @@ bool ChannelRun::will_stay(const Op& op) const {
     return false;
   };
   const Frame& frame = *frame_;
-  bool may_stay = one_slice_ && growth_ == 1 && !frame.is_makeshift && frame_ != &frames_.back();
+  bool has_other_slot = frame.is_makeshift || frame.fills_common;
+  bool may_stay = one_slice_ && growth_ == 1 && !has_other_slot && frame_ != &frames_.back();
   return may_stay && all_last(op.sources) && all_last(op.destinations) &&
          std::all_of(frame.deliveries.begin(), frame.deliveries.end(), is_lasting_delivery);
 }
@@ -127,15 +130,16 @@ ChannelRun::Step ChannelRun::refresh(const Op& op) {
 ChannelRun::Step ChannelRun::refresh_slots(const Op& op) {
   Frame& frame = *frame_;
   if (frame.common != nullptr) {
-    if (common_slots()->awaited() != nullptr) return compose(op, 0);
-    frame.common = common_slots()->next(frame.value_bytes, call_->options.spread);
+    CommonSlots& slots = *common_slots();
+    bool is_apart = lies_here() && slots.is_filled_apart(frame.value_bytes);
+    if (is_apart || slots.awaited() != nullptr) return compose(op, 0);
+    frame.common = slots.next(frame.value_bytes, call_->options.spread);
   }
   frame.destinations.resize(op.destinations.count);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Delivery& delivery = frame.deliveries[i];
     Peer& to = peer(program_->sends[op.sends.first + i].peer);
-    bool is_common = delivery.kind == MessageKind::kCommon;
-    if ((is_common || delivery.kind == MessageKind::kSlot) && is_filled_apart(to)) return compose(op, 0);
+    if (delivery.kind == MessageKind::kSlot && is_filled_apart(to)) return compose(op, 0);
     if (lies_in_arena(delivery.kind)) {
       std::byte* slot = slot_of(to);
       if (delivery.payload != nullptr) delivery.payload = slot;
@@ -144,7 +148,7 @@ ChannelRun::Step ChannelRun::refresh_slots(const Op& op) {
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
   }
   if (frame.common == nullptr) return Step::kDone;
-  common_slots()->take();
+  common_slots()->take(frame.value_bytes);
   frame.destinations.push_back(frame.common);
   return Step::kDone;
 }
@@ -263,14 +267,12 @@ ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   if (Step shared = share_slot(op); shared != Step::kDone) return shared;
   frame.has_slots = frame.common != nullptr;
   frame.has_direct = false;
-  bool fills_common = false;
   for (const Delivery& delivery : frame.deliveries) {
     frame.has_direct = frame.has_direct || (delivery.kind == MessageKind::kDirect && !delivery.into);
     frame.has_slots = frame.has_slots || lies_in_arena(delivery.kind);
     if (delivery.store_to != nullptr) frame.destinations.push_back(delivery.store_to);
-    fills_common = fills_common || (delivery.fill != nullptr && delivery.fill == frame.common);
   }
-  if (frame.common != nullptr && !fills_common) frame.destinations.push_back(frame.common);
+  if (frame.common != nullptr && !frame.fills_common) frame.destinations.push_back(frame.common);
   frame.has_lender = frame.has_lender || frame.has_direct;
   if (frame.value != nullptr || frame.value_bytes > inline_bytes_ || op.sends.count == 0) return Step::kDone;
   frame.value = small_value_;
@@ -278,45 +280,34 @@ ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   return Step::kDone;
 }
 
-// What would go into slots of several peers lies in one of this rank's own instead. While none is free theirs serve.
+// What would go into slots of several peers lies in one of this rank's own instead. While none is free it waits, or
+// theirs serve.
 ChannelRun::Step ChannelRun::share_slot(const Op& op) {
   Frame& frame = *frame_;
   CommonSlots* slots = common_slots();
   frame.common = nullptr;
-  frame.is_makeshift = false;
+  frame.is_makeshift = frame.fills_common = false;
   if (slots == nullptr || slots->empty() || frame.value_bytes < call_->options.common_min_bytes) return Step::kDone;
-  auto stream = [&](uint32_t i) -> SendStream& {
-    return peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
-  };
   auto may_share = [&](uint32_t i) {
-    const Delivery& delivery = frame.deliveries[i];
-    bool is_in_slot = delivery.kind == MessageKind::kSlot && peer(program_->sends[op.sends.first + i].peer).mapped();
-    return is_in_slot && (delivery.fill == nullptr || !stream(i).is_trial(frame.value_bytes));
+    return frame.deliveries[i].kind == MessageKind::kSlot && peer(program_->sends[op.sends.first + i].peer).mapped();
   };
-  size_t sharing = 0, apart = 0;
-  for (uint32_t i = 0; i < op.sends.count; ++i) {
-    if (!may_share(i)) continue;
-    ++sharing;
-    if (frame.deliveries[i].fill != nullptr) ++apart;
-  }
+  size_t sharing = 0;
+  for (uint32_t i = 0; i < op.sends.count; ++i) sharing += may_share(i) ? 1 : 0;
   if (sharing < 2) return Step::kDone;
   if (const Peer* awaited = slots->awaited()) {
     frame.is_makeshift = true;
-    bool may_wait = true;
     for (uint32_t i = 0; i < op.sends.count; ++i) {
-      if (may_share(i)) may_wait = may_wait && slots->all_went_to(stream(i), sharing);
+      const SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
+      if (may_share(i) && !slots->all_went_to(to, sharing)) return Step::kDone;
     }
-    return may_wait ? wait_for(*awaited) : Step::kDone;
+    awaits_common_ = true;
+    return wait_for(*awaited);
   }
   frame.common = slots->next(frame.value_bytes, call_->options.spread);
-  slots->take();
-  bool is_to_fill = 2 * apart > sharing;  // apart, as is better for most
+  frame.fills_common = lies_here() && slots->is_filled_apart(frame.value_bytes);
+  slots->take(frame.value_bytes);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    if (!may_share(i)) continue;
-    Delivery& delivery = frame.deliveries[i];
-    bool fills = is_to_fill && delivery.fill != nullptr;
-    delivery = {.kind = MessageKind::kCommon, .fill = fills ? frame.common : nullptr};
-    if (fills) is_to_fill = false;  // one does for all
+    if (may_share(i)) frame.deliveries[i] = {.kind = MessageKind::kCommon};
   }
   return Step::kDone;
 }
@@ -348,8 +339,7 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
 
 // Only where the value lies in memory of this rank, too.
 bool ChannelRun::is_filled_apart(Peer& to) const {
-  bool lies_here = frame_->value != nullptr && !call_->is_on_devices();
-  return lies_here && to.send_stream(channel_).is_filled_apart(frame_->value_bytes);
+  return lies_here() && to.send_stream(channel_).is_filled_apart(frame_->value_bytes);
 }
 
 std::byte* ChannelRun::slot_of(Peer& to) const {
@@ -423,6 +413,10 @@ void ChannelRun::fill_slots(const Op& op) {
     SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
     to.fill(slot, value, frame_->value_bytes, call_->options.spread, call_->options.memory_ns_per_byte);
   }
+  if (!frame_->fills_common) return;
+  has_filled_ = true;
+  common_slots()->fill(frame_->common, value, frame_->value_bytes, call_->options.spread,
+                       call_->options.memory_ns_per_byte);
 }
 
 // What is a chunk of the input and of the output is the same data in both.
@@ -467,7 +461,7 @@ size_t ChannelRun::streamed_destinations(const Op& op) const {
   for (const Delivery& delivery : frame_->deliveries) {
     bool is_direct = delivery.kind == MessageKind::kDirect && !delivery.into;
     bool is_in_slot = delivery.kind == MessageKind::kSlot && delivery.store_to != nullptr;
-    bool is_common = delivery.kind == MessageKind::kCommon && delivery.fill == nullptr;
+    bool is_common = delivery.kind == MessageKind::kCommon && !frame_->fills_common;
     if (!is_direct && !is_in_slot && !is_common) return 0;  // it is taken from the output
     all_direct = all_direct && is_direct;
   }

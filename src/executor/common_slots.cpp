@@ -29,7 +29,8 @@ bool CommonSlots::all_went_to(const SendStream& stream, size_t count) const {
   });
 }
 
-void CommonSlots::take() {
+void CommonSlots::take(uint64_t size_bytes) {
+  stores_.count(size_bytes);
   taken_ = ring_.next;
   readers_[taken_].clear();
   ring_.advance();

@@ -27,8 +27,15 @@ class CommonSlots {
   // Whether all slots' values have gone to `count` streams, and these among them: then it is the same to wait for a
   // slot as for those streams' own. Who waits otherwise may do so for a peer that waits for him.
   bool all_went_to(const SendStream& stream, size_t count) const;
-  // The value that lies where next() said; it is here until all its readers have released it.
-  void take();
+  // Stores the value there, when it is not stored by whatever computes it.
+  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
+            float memory_ns_per_byte) {
+    stores_.store(slot, from, size_bytes, ring_.places(size_bytes, spread), memory_ns_per_byte);
+  }
+  // Whether it is to be.
+  bool is_filled_apart(uint64_t size_bytes) const { return stores_.are_apart(size_bytes); }
+  // The value of that size lies where next() said, until all its readers have released it.
+  void take(uint64_t size_bytes);
   // The last message of this stream refers to the value taken last.
   void add_reader(const SendStream& to) { readers_[taken_].push_back({&to, to.sent()}); }
   // As messages say it: behind the start of the arena.
@@ -44,6 +51,7 @@ class CommonSlots {
   SlotRing ring_;
   std::vector<std::vector<Reader>> readers_;  // by slot
   uint32_t taken_ = 0;                        // the slot taken last
+  SlotStores stores_;
 };
 
 }  // namespace tutti

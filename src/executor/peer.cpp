@@ -109,19 +109,6 @@ std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
   return stage_ != nullptr ? stage_ : filling_.data();
 }
 
-void SendStream::fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
-                      float memory_ns_per_byte) {
-  if (!stores_.is_trial(size_bytes)) return copy(slot, from, size_bytes, stores_.way(size_bytes));
-  if (stores_.begins(size_bytes)) stores_.begin(size_bytes, slots_.places(size_bytes, spread));
-  // What waits in the core's store buffer belongs to the time, and what waited there before does not.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  auto start = std::chrono::steady_clock::now();
-  copy(slot, from, size_bytes, stores_.way(size_bytes));
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
-  stores_.took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
-}
-
 void SendStream::give_back(uint64_t puts_completed) {
   if (filled_.empty()) return;
   auto first_kept = std::find_if(filled_.begin(), filled_.end(),
@@ -184,7 +171,6 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
     slot_users_[slots_.next] = sent_;
     slots_.advance();
   }
-  if (kind == MessageKind::kCommon) stores_.count(payload.size());  // else nobody tries slots again
   if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
   return result;
 }
@@ -201,14 +187,14 @@ RecvStream::RecvStream(Peer& peer, int channel)
       shorts_(peer.arena_.data() + peer.layout_.short_offset(peer.rank(), channel, 0)),
       short_bytes_(peer.layout_.shape(channel).short_bytes),
       short_stride_(peer.layout_.shape(channel).short_stride()),
-      channel_(channel) {}
+      commons_offset_(may_wait_ ? peer.layout_.common_offset(channel) : 0),
+      commons_bytes_(may_wait_ ? peer.layout_.common_shape().bytes() : 0),
+      commons_(may_wait_ && peer.mapped() ? peer.remote_arena_.mapped + commons_offset_ : nullptr) {}
 
 const std::byte* RecvStream::payload_in_arena(const Message& message) const {
-  if (channel_ == peer_.layout_.direct_channel() || !peer_.mapped()) return nullptr;
-  uint64_t begin = peer_.layout_.common_offset(channel_), end = peer_.layout_.common_offset(channel_ + 1);
-  uint64_t at = message.payload.offset;
-  bool inside = at >= begin && at <= end && message.size_bytes <= end - at;
-  return inside ? peer_.remote_arena_.mapped + at : nullptr;
+  uint64_t at = message.payload.offset - commons_offset_;  // more than there are where it lies before them
+  bool inside = at <= commons_bytes_ && message.size_bytes <= commons_bytes_ - at;
+  return inside && commons_ != nullptr ? commons_ + at : nullptr;
 }
 
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {

@@ -94,13 +94,11 @@ class SendStream {
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
   // Copies the payload of the next message there, where it is mapped. A byte of a copy in memory takes so long.
   void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
-            float memory_ns_per_byte);
-  // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
-  bool is_filled_apart(uint64_t size_bytes) const {
-    return peer_is_mapped_ && (stores_.is_trial(size_bytes) || stores_.way(size_bytes) == Store::kStreaming);
+            float memory_ns_per_byte) {
+    stores_.store(slot, from, size_bytes, slots_.places(size_bytes, spread), memory_ns_per_byte);
   }
-  // Whether that is to be timed.
-  bool is_trial(uint64_t size_bytes) const { return peer_is_mapped_ && stores_.is_trial(size_bytes); }
+  // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
+  bool is_filled_apart(uint64_t size_bytes) const { return peer_is_mapped_ && stores_.are_apart(size_bytes); }
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
   const Peer& peer() const { return peer_; }
@@ -229,7 +227,10 @@ class RecvStream {
   const std::byte* const shorts_;  // beside the lines
   const uint64_t short_bytes_;
   const uint64_t short_stride_;
-  const int channel_;
+  // The peer's common slots, in its arena.
+  const uint64_t commons_offset_;
+  const uint64_t commons_bytes_;
+  const std::byte* const commons_;
 };
 
 class Peer {

@@ -35,13 +35,11 @@ void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, b
                       .target = place});
 }
 
-void Repeat::share_with(SendStream& to, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kShareWith, .op = op_, .size_bytes = size_bytes, .to = &to});
-}
-
-void Repeat::find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes) {
-  actions_.push_back({.kind = Kind::kFindCommon, .op = op_, .size_bytes = size_bytes, .common = &slots,
-                      .target = place});
+void Repeat::find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, bool lies_here) {
+  actions_.push_back({.kind = Kind::kFindCommon, .lies_here = lies_here, .op = op_, .size_bytes = size_bytes,
+                      .index = static_cast<uint32_t>(found_), .count = static_cast<uint32_t>(sharing_.size() - found_),
+                      .common = &slots, .target = place});
+  found_ = sharing_.size();
 }
 
 void Repeat::send_common(Peer& peer, SendStream& to, const Message& message, CommonSlots& slots, std::byte** place) {
@@ -70,7 +68,7 @@ void Repeat::lend(Peer& peer, const RecvStream* from) {
 
 void Repeat::enter() {
   auto lenders = static_cast<uint32_t>(lenders_.size() - entered_);
-  actions_.push_back({.kind = Kind::kEnter, .op = op_, .index = static_cast<uint32_t>(entered_), .lenders = lenders});
+  actions_.push_back({.kind = Kind::kEnter, .op = op_, .index = static_cast<uint32_t>(entered_), .count = lenders});
   entered_ = lenders_.size();
 }
 
@@ -91,7 +89,8 @@ void Repeat::clear() {
   messages_.clear();
   reductions_.clear();
   lenders_.clear();
-  entered_ = 0;
+  sharing_.clear();
+  entered_ = found_ = 0;
   start();
 }
 
@@ -100,6 +99,7 @@ void Repeat::reserve(size_t actions, size_t reductions) {
   messages_.reserve(actions);
   reductions_.reserve(reductions);
   lenders_.reserve(actions);
+  sharing_.reserve(actions);
 }
 
 Repeat::Walk Repeat::walk(uint64_t signature) {
@@ -124,7 +124,7 @@ std::optional<uint32_t> Repeat::sends_before_failed() const {
   return static_cast<uint32_t>(at_ - first);
 }
 
-Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
+Repeat::Walk Repeat::act(const Action& action, uint64_t signature) {
   switch (action.kind) {
     case Kind::kReceive:
       action.from->release();
@@ -138,12 +138,7 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
       if (action.lies_here && action.to->is_filled_apart(action.size_bytes)) return Walk::kElse;
       *action.target = action.to->slot(action.size_bytes, spread_);
       break;
-    case Kind::kShareWith: return action.to->is_filled_apart(action.size_bytes) ? Walk::kElse : Walk::kDone;
-    case Kind::kFindCommon:
-      if (action.common->awaited() != nullptr) return Walk::kElse;
-      *action.target = action.common->next(action.size_bytes, spread_);
-      action.common->take();
-      break;
+    case Kind::kFindCommon: return find_common(action);
     case Kind::kCopy:
       if (*action.place != *action.target) std::memcpy(*action.target, *action.place, action.size_bytes);
       break;
@@ -154,9 +149,24 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) const {
   return Walk::kDone;
 }
 
+Repeat::Walk Repeat::find_common(const Action& action) {
+  CommonSlots& slots = *action.common;
+  if (action.lies_here && slots.is_filled_apart(action.size_bytes)) return Walk::kElse;
+  reads_common_ = slots.awaited();
+  if (reads_common_ != nullptr) {
+    auto first = sharing_.begin() + action.index;
+    bool may_wait = std::all_of(first, first + action.count,
+                                [&](const SendStream* to) { return slots.all_went_to(*to, action.count); });
+    return may_wait ? Walk::kWaits : Walk::kElse;
+  }
+  *action.target = slots.next(action.size_bytes, spread_);
+  slots.take(action.size_bytes);
+  return Walk::kDone;
+}
+
 // All of them, or none.
 bool Repeat::enter(const Action& action) const {
-  for (size_t i = action.index; i < action.index + action.lenders; ++i) {
+  for (size_t i = action.index; i < action.index + action.count; ++i) {
     if (!lenders_[i].lends() || lenders_[i].peer->link().begin_access()) continue;
     leave(action.index, i);
     return false;
@@ -164,7 +174,7 @@ bool Repeat::enter(const Action& action) const {
   return true;
 }
 
-bool Repeat::leave(const Action& action) const { return leave(action.index, action.index + action.lenders); }
+bool Repeat::leave(const Action& action) const { return leave(action.index, action.index + action.count); }
 
 bool Repeat::leave(size_t first, size_t end) const {
   bool are_there = true;

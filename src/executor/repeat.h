@@ -17,7 +17,7 @@ namespace tutti {
 class Repeat {
  public:
   // How far a walk came. kElse: a message is not as it was, a slot is to be filled from what lies elsewhere
-  // (SendStream::is_filled_apart()), no common slot is free, or a send has failed.
+  // (is_filled_apart()), no common slot is free and it is not known that one will be, or a send has failed.
   enum class Walk : uint8_t { kDone, kWaits, kElse };
 
   // What is noted from now on is of a new call, whose payloads go through their slots like this.
@@ -36,9 +36,9 @@ class Repeat {
   void find(const std::byte** place, RecvStream& received);
   // `lies_here`: so does the value, and may be copied there instead.
   void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here);
-  // The value, which lies here, too, is in a slot that this stream's peer shares with others; and where that is.
-  void share_with(SendStream& to, uint32_t size_bytes);
-  void find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes);
+  // The value lies in a slot of this rank that the peers of these streams share; and where.
+  void share_with(const SendStream& to) { sharing_.push_back(&to); }
+  void find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, bool lies_here);
   void send_common(Peer& peer, SendStream& to, const Message& message, CommonSlots& slots, std::byte** place);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
@@ -60,8 +60,9 @@ class Repeat {
   }
   // Goes as far as it can. After kElse it goes nowhere.
   Walk walk(uint64_t signature);
-  // After kWaits: the peer that has not sent yet, or has no room; and the stream, if only its next message is missing.
-  Peer& awaited_from() const { return *actions_[at_].peer; }
+  // After kWaits: the peer that has not sent yet, or has no room, or still reads a slot; and the stream, if only its
+  // next message is missing.
+  const Peer& awaited_from() const { return actions_[at_].peer != nullptr ? *actions_[at_].peer : *reads_common_; }
   const RecvStream* awaited() const { return actions_[at_].kind == Kind::kReceive ? actions_[at_].from : nullptr; }
   // After kElse: the op to go on with. Where one of its sends has failed, what comes before that is done: so many
   // sends.
@@ -71,7 +72,7 @@ class Repeat {
 
  private:
   enum class Kind : uint8_t {
-    kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kShareWith, kFindCommon, kCopy, kReduce, kEnter, kLeave
+    kReceive, kRelease, kAwaitRoom, kSend, kFind, kFindSlot, kFindCommon, kCopy, kReduce, kEnter, kLeave
   };
   struct Action {
     Kind kind = Kind::kRelease;
@@ -79,8 +80,8 @@ class Repeat {
     bool lies_here = false;
     uint32_t op = 0;
     uint32_t size_bytes = 0;
-    uint32_t index = 0;         // of its message, its reduction, or its first lender,
-    uint32_t lenders = 0;       // of so many
+    uint32_t index = 0;         // of its message, its reduction, or its first lender or stream that shares,
+    uint32_t count = 0;         // of so many
     Peer* peer = nullptr;
     RecvStream* from = nullptr;
     SendStream* to = nullptr;
@@ -98,11 +99,12 @@ class Repeat {
   };
 
   // One action; kDone: the next one's turn.
-  Walk act(const Action& action, uint64_t signature) const;
+  Walk act(const Action& action, uint64_t signature);
   bool take(const Action& action, uint64_t signature) const;
   bool is_as_noted(const Action& action, const Line& line) const;
   Walk send(const Action& action, uint64_t signature) const;
   Walk send_common(const Action& action, uint64_t signature) const;
+  Walk find_common(const Action& action);
   bool enter(const Action& action) const;
   bool leave(const Action& action) const;
   bool leave(size_t first, size_t end) const;
@@ -111,7 +113,10 @@ class Repeat {
   std::vector<Message> messages_;
   std::vector<ReduceArgs> reductions_;
   std::vector<Lender> lenders_;
+  std::vector<const SendStream*> sharing_;
   size_t entered_ = 0;          // while it is noted: the first lender that is not part of an enter() yet
+  size_t found_ = 0;            // and the first of sharing_ that is not part of a find_common() yet
+  const Peer* reads_common_ = nullptr;  // after a walk that waits for a common slot
   Spread spread_;
   uint32_t op_ = 0;
   size_t at_ = 0;

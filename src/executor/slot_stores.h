@@ -1,4 +1,4 @@
-// SlotStores: whether a stream's payloads go into the peer's slots by stores through the caches or past them. A slot's
+// SlotStores: whether payloads go into slots that others read by stores through the caches or past them. A slot's
 // lines are in the peer's caches, which read them. Where its core is near they come from there at once, and are read
 // again from there; where it is far they are taken away one by one, and a store past the caches takes a tenth of the
 // time, but the receiver loads from memory then. Which it is depends on where the ranks run, and changes; so every now
@@ -39,7 +39,12 @@ class SlotStores {
   bool is_trial(uint64_t size_bytes) const {
     return kHasBoth && size_bytes >= kLeastBytes && is_due(kind_of(size_bytes));
   }
-  // After each payload of the stream.
+  // Stores the next payload in the way that is best, or in the one that is tried; `places` for such payloads there are.
+  // A byte of a copy in memory takes so long.
+  void store(std::byte* slot, const std::byte* from, uint64_t size_bytes, uint64_t places, float memory_ns_per_byte);
+  // Whether it is to be stored from what lies elsewhere, and not by whatever computes that.
+  bool are_apart(uint64_t size_bytes) const { return is_trial(size_bytes) || way(size_bytes) == Store::kStreaming; }
+  // After each payload.
   void count(uint64_t size_bytes) {
     if (size_bytes < kLeastBytes) return;
     if (Kind& kind = kind_of(size_bytes); kind.to_trial > 0) --kind.to_trial;

@@ -92,8 +92,7 @@ struct StreamLayout {
   // Slots from which all peers that have mapped this arena read the same value (CommonSlots), behind all else. Two
   // ranks have none.
   SlotShape common_shape() const {
-    uint64_t room = kRoomOfAllPeers / static_cast<uint64_t>(slots) / sizeof(Line) * sizeof(Line);
-    return {.slots = nranks > 2 ? slots : 0, .slot_bytes = slot_bytes, .room_bytes = std::max(slot_bytes, room)};
+    return {.slots = nranks > 2 ? slots : 0, .slot_bytes = slot_bytes, .room_bytes = room_bytes()};
   }
   uint64_t common_offset(int channel) const { return short_offset(nranks, 0, 0) + channel * common_shape().bytes(); }
   uint64_t arena_bytes() const { return common_offset(channels); }

@@ -19,7 +19,7 @@ void send(Ranks& ranks, std::initializer_list<int> peers) {
   CommonSlots& slots = ranks[0].common_slots()[0];
   REQUIRE(slots.awaited() == nullptr);
   std::byte* place = slots.next(kSlice, Spread());
-  slots.take();
+  slots.take(kSlice);
   Message message{.kind = MessageKind::kCommon, .size_bytes = kSlice, .payload = {0, slots.offset_of(place)}};
   for (int peer : peers) {
     SendStream& to = ranks[0].peers()[peer]->send_stream(0);
@@ -87,6 +87,12 @@ TEST_CASE("who waits for a slot waits for peers to which every slot has gone") {
   send(ranks, {2});
   CHECK_FALSE(all_went_to(ranks, 1, 2));
   CHECK_FALSE(all_went_to(ranks, 2, 2));
+  for (int i = 0; i < 3; ++i) {
+    receive(ranks, 1);
+    receive(ranks, 2);
+    send(ranks, {2});
+  }
+  CHECK(all_went_to(ranks, 2, 1));
 }
 
 TEST_CASE("slots of different channels lie apart, and inside the arena") {
@@ -101,7 +107,7 @@ TEST_CASE("slots of different channels lie apart, and inside the arena") {
       CHECK(slots.offset_of(place) >= layout.common_offset(channel));
       end = place + kSlice;
       CHECK(slots.offset_of(end) <= layout.common_offset(channel + 1));
-      slots.take();
+      slots.take(kSlice);
     }
   }
 }
@@ -135,6 +141,48 @@ TEST_CASE("what goes to several peers lies in one slot, from the size on that th
     CHECK(to_1.kind == expected);
     CHECK(to_2.kind == expected);
     if (expected == MessageKind::kCommon) CHECK(to_1.payload.offset == to_2.payload.offset);
+  }
+}
+
+TEST_CASE("a root waits for the readers of a common slot if all have gone to the same peers, and else does without") {
+  const bool same = GENERATE(true, false);
+  Case which{.algorithm = find_algorithm(TUTTI_BROADCAST, "direct"), .collective = TUTTI_BROADCAST, .nranks = kRanks,
+             .root = 0, .slice_bytes = kSlice, .count = 1000};
+  Plan plan = plan_for(which);
+  Ranks ranks(layout_of(), fabric("shm").make);
+  Buffers buffers(ranks[0], room_for(which));
+  auto run = [&](int number) {
+    buffers.fill(which, 0, static_cast<uint64_t>(number));
+    BoundCall bound(buffers, plan.shape(), which, 0, number);
+    bound.call.common_slots = ranks[0].common_slots();
+    bound.call.options.pull_min_bytes = UINT64_MAX;
+    return ranks[0].run(programs_of(plan, 0), bound.call, 50).code();
+  };
+  if (!same) send(ranks, {1});
+  const int free = same ? 4 : 3;
+  for (int i = 0; i < free; ++i) CHECK(run(i) == Code::kOk);
+  CHECK(run(free) == (same ? Code::kTimeout : Code::kOk));
+  if (!same) CHECK(first_messages(ranks, 2, 4)[3].kind == MessageKind::kSlot);
+  CHECK(awaited(ranks) == 1);
+}
+
+TEST_CASE("a message that points beside its sender's common slots ends the call") {
+  constexpr uint64_t kCount = 1000, kBytes = kCount * sizeof(int32_t);
+  StreamLayout layout = layout_of();
+  Case which{.algorithm = find_algorithm(TUTTI_BROADCAST, "direct"), .collective = TUTTI_BROADCAST, .nranks = kRanks,
+             .root = 1, .slice_bytes = kSlice, .count = kCount};
+  Plan plan = plan_for(which);
+  for (uint64_t offset : {layout.common_offset(0) - 64, layout.arena_bytes() - kBytes + 64, UINT64_MAX - 63}) {
+    Ranks ranks(layout, fabric("shm").make);
+    Buffers buffers(ranks[0], room_for(which));
+    buffers.fill(which, 0, 0);
+    BoundCall bound(buffers, plan.shape(), which, 0, 0);
+    Message message{.kind = MessageKind::kCommon, .size_bytes = kBytes, .payload = {0, offset}, .chunk_bytes = kBytes};
+    Line line = encode(message, 1, bound.call.signature, nullptr);
+    Link& link = ranks[1].link(0);
+    REQUIRE(link.signal({link.find(1), layout.line_offset(1, 0, 0)}, line).ok());
+    CHECK(ranks[0].run(programs_of(plan, 0), bound.call).code() == Code::kRemote);
+    CHECK(buffers.rest_untouched());
   }
 }
 
