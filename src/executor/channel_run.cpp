@@ -63,7 +63,7 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
 // Whoever has fallen back in a call no longer knew all outputs of its peers there: what is to be repeated is seen in
 // the next one.
 void ChannelRun::start_again() {
-  bool may_note = !std::exchange(has_fallen_back_, false) && !has_filled_;
+  bool may_note = !std::exchange(has_fallen_back_, false) && !has_other_slots_;
   if (repeat_of_ != starts_ && may_note) note_repeat();
   repeats_ = repeat_of_ == starts_ && !repeat_.empty();
   if (!repeats_) return begin();
@@ -78,7 +78,7 @@ void ChannelRun::begin() {
   awaited_release_ = nullptr;
   foreign_signature_ = 0;
   take_scratch();
-  has_filled_ = awaits_common_ = false;
+  has_other_slots_ = awaits_common_ = false;
   if (call_->own_op != nullptr) prepare_own_op();
   for (int32_t rank : program_->peers) {
     peer_outputs_[rank] = {};

@@ -238,7 +238,7 @@ class ChannelRun {
   uint64_t repeat_of_ = 0;                 // the start() that it is of; 0: none
   bool repeats_ = false;                   // this call goes by it
   bool has_fallen_back_ = false;           // in the last call the walk had to be left
-  bool has_filled_ = false;                // in the last call slots were filled apart, which no repeat does
+  bool has_other_slots_ = false;           // the last call filled slots apart, or had others than usual: not repeated
   size_t most_sources_ = 0;                // of any kCompute
   alignas(64) std::byte small_value_[64];  // a value that only inline messages hold
 

@@ -295,10 +295,11 @@ ChannelRun::Step ChannelRun::share_slot(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) sharing += may_share(i) ? 1 : 0;
   if (sharing < 2) return Step::kDone;
   if (const Peer* awaited = slots->awaited()) {
-    frame.is_makeshift = true;
     for (uint32_t i = 0; i < op.sends.count; ++i) {
       const SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
-      if (may_share(i) && !slots->all_went_to(to, sharing)) return Step::kDone;
+      if (!may_share(i) || slots->all_went_to(to, sharing)) continue;
+      frame.is_makeshift = has_other_slots_ = true;
+      return Step::kDone;
     }
     awaits_common_ = true;
     return wait_for(*awaited);
@@ -409,12 +410,12 @@ void ChannelRun::fill_slots(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     std::byte* slot = frame_->deliveries[i].fill;
     if (slot == nullptr) continue;
-    has_filled_ = true;
+    has_other_slots_ = true;
     SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
     to.fill(slot, value, frame_->value_bytes, call_->options.spread, call_->options.memory_ns_per_byte);
   }
   if (!frame_->fills_common) return;
-  has_filled_ = true;
+  has_other_slots_ = true;
   common_slots()->fill(frame_->common, value, frame_->value_bytes, call_->options.spread,
                        call_->options.memory_ns_per_byte);
 }

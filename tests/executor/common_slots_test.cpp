@@ -166,6 +166,29 @@ TEST_CASE("a root waits for the readers of a common slot if all have gone to the
   CHECK(awaited(ranks) == 1);
 }
 
+TEST_CASE("a call that did without a common slot once is repeated with one later") {
+  Case which{.algorithm = find_algorithm(TUTTI_BROADCAST, "direct"), .collective = TUTTI_BROADCAST, .nranks = kRanks,
+             .root = 0, .slice_bytes = kSlice, .count = 1000};
+  Plan plan = plan_for(which);
+  std::vector<Program> programs = programs_of(plan, 0);
+  Ranks ranks(layout_of(), fabric("shm").make);
+  Buffers buffers(ranks[0], room_for(which));
+  buffers.fill(which, 0, 0);
+  BoundCall bound(buffers, plan.shape(), which, 0, 0);
+  bound.call.common_slots = ranks[0].common_slots();
+  bound.call.options.pull_min_bytes = UINT64_MAX;
+  for (int i = 0; i < 4; ++i) send(ranks, {1});
+  REQUIRE(ranks[0].run(programs, bound.call).ok());
+  CHECK(first_messages(ranks, 2, 1)[0].kind == MessageKind::kSlot);
+  for (int i = 0; i < 4; ++i) receive(ranks, 1);
+  for (int i = 1; i <= 2; ++i) {
+    ++bound.call.signature;
+    REQUIRE(ranks[0].run_again().ok());
+    CHECK(first_messages(ranks, 2, i + 1)[static_cast<size_t>(i)].kind == MessageKind::kCommon);
+    CHECK(ranks[0].repeats() == (i == 2));
+  }
+}
+
 TEST_CASE("a message that points beside its sender's common slots ends the call") {
   constexpr uint64_t kCount = 1000, kBytes = kCount * sizeof(int32_t);
   StreamLayout layout = layout_of();
