@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "executor/stream_layout.h"
-#include "plan/pulls.h"
+#include "plan/payload_sizes.h"
 
 namespace tutti {
 

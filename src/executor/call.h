@@ -13,8 +13,8 @@
 #include "executor/peer.h"
 #include "executor/slice_flow.h"
 #include "plan/partition.h"
+#include "plan/payload_sizes.h"
 #include "plan/plan.h"
-#include "plan/pulls.h"
 
 namespace tutti {
 
@@ -32,7 +32,7 @@ struct DataPathOptions {
   Spread spread;                                   // of slots
   float memory_ns_per_byte = 0.1F;                 // of a copy by one core, in memory
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers
-  uint64_t common_min_bytes = 4 * 1024;            // values from this size on lie in one slot for all who get them
+  uint64_t common_min_bytes = kLeastCommonBytes;   // values from this size on lie in one slot for all who get them
 };
 
 struct Call {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/pulls.h"
+#include "plan/payload_sizes.h"
 #include "planner/shape.h"
 #include "topology/caches.h"
 #include "topology/units.h"
@@ -263,7 +263,7 @@ uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes) {
 }
 
 void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
-               uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns) {
+               uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns) {
   uint64_t in_ns = ns_for(bytes, slots_for(sender, bytes / messages).store_bytes_per_s);
   uint64_t out_ns = ns_for(bytes, slots_for(receiver, bytes / messages).load_bytes_per_s);
   if (may_pull && payload != Payload::kPartial && bytes / messages >= kLeastPulled) {
@@ -276,12 +276,28 @@ void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload 
   }
   // What a reduction stores has been read already.
   bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
-  sender_ns = saturating_add(sender_ns, is_computed ? in_ns / 2 : in_ns);
+  if (slot == Slot::kOwn) sender_ns = saturating_add(sender_ns, is_computed ? in_ns / 2 : in_ns);
   bool stays = payload == Payload::kStored || payload == Payload::kDelivered;
   if (stays) receiver_ns = saturating_add(receiver_ns, out_ns);
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
+  send(from, to, bytes, payload, times, Slot::kOwn);
+}
+
+void Work::send_to_others(int from, uint64_t bytes, Payload payload) {
+  int n = topology_.nranks();
+  bool may_share = bytes / saturating_mul(slices_of(bytes), shape_.channels) >= kLeastCommonBytes && !is_on_gpu(from);
+  bool is_stored = false;
+  for (int i = 1; i < n; ++i) {
+    int to = (from + i) % n;
+    bool shares = may_share && topology_.link(from, to).mapped && !is_on_gpu(to);
+    send(from, to, bytes, payload, 1, shares && is_stored ? Slot::kFilled : Slot::kOwn);
+    is_stored = is_stored || shares;
+  }
+}
+
+void Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot) {
   if (times <= 0) return;
   TopologyLink link = wires_ ? wires_->link(from, to) : topology_.link(from, to);
   Host& sender = host_of(from);
@@ -303,7 +319,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
     bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
-    map(sender, receiver, may_pull, payload, messages, total_bytes, sender_ns, receiver_ns);
+    map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
     sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, kTakeNs));

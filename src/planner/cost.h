@@ -40,6 +40,9 @@ class Work {
 
   // `times` payloads of `bytes` each travel from `from` to `to`, slice by slice.
   void send(int from, int to, uint64_t bytes, Payload payload, int times = 1);
+  // The same payload from `from` to every other rank, one behind the other: stored once for all that it shares memory
+  // with, where its messages are as large as that takes (kLeastCommonBytes).
+  void send_to_others(int from, uint64_t bytes, Payload payload);
   // `times` over `rank` combines `sources` pieces of `bytes` into one.
   void reduce(int rank, int sources, uint64_t bytes, int times = 1);
   // The same where the pieces are partial results, or the one is.
@@ -89,9 +92,12 @@ class Work {
     uint64_t network_bytes = 0;
   };
 
+  // Of what is sent: kFilled, where it lies in one already that this receiver reads, too.
+  enum class Slot : uint8_t { kOwn, kFilled };
+  void send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot);
   // Adds what it costs both ends to bring payloads over mapped memory.
   static void map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
-                  uint64_t bytes, uint64_t& sender_ns, uint64_t& receiver_ns);
+                  uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
   static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);

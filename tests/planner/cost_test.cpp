@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/choices.h"
 #include "planner/topologies.h"
@@ -220,6 +221,30 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_SCATTER, kLarge), all_of(kLarge / 4 * 3));
   CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_GATHER, kLarge * 2), all_of(kLarge * 2 / 4 * 3));
   CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_SCATTER, kLarge * 2), all_of(kLarge * 2 / 4 * 3));
+}
+
+TEST_CASE("what all others get costs one copy into a slot for those of the host, from 4 KiB on") {
+  auto stores = [](int hosts, int ranks_per_host, uint64_t size_bytes) {
+    auto predicted_with = [&](uint64_t store_bytes_per_s) {
+      Topology topology = test::make_topology(hosts, ranks_per_host);
+      for (TopologyHost& host : topology.hosts) {
+        host.network_bytes_per_s.value = 1'000'000'000'000;
+        Costs& costs = host.inventory.costs;
+        costs.cached_copy_bytes_per_s.value = 1'000'000'000'000;
+        costs.slot_store_bytes_per_s.value = costs.small_slot_store_bytes_per_s.value = store_bytes_per_s;
+      }
+      return static_cast<double>(predicted(must_choose(topology, bytes(size_bytes)), "direct_one_shot"));
+    };
+    constexpr uint64_t kNanosecondEach = 1'000'000'000;
+    double added_ns = predicted_with(kNanosecondEach) - predicted_with(100 * kNanosecondEach);
+    return static_cast<int>(std::lround(added_ns / (0.99 * static_cast<double>(size_bytes))));
+  };
+  CHECK(stores(1, 2, 16 << 10) == 1);
+  CHECK(stores(1, 4, 16 << 10) == 1);
+  CHECK(stores(1, 8, 4 << 10) == 1);
+  CHECK(stores(2, 4, 16 << 10) == 1);
+  CHECK(stores(1, 4, 2 << 10) == 3);
+  CHECK(stores(2, 4, 2 << 10) == 3);
 }
 
 // One host, where a small message takes 10 us, of which the call that sends it takes 8, and a turn 1.

@@ -32,7 +32,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
   Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
-    for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, bytes, Payload::kCopied);
+    work.send_to_others(rank, bytes, Payload::kCopied);
     if (n > 1) work.reduce(rank, n, bytes);
   }
   return work.predict(n > 1 ? 1 : 0);

@@ -1,0 +1,17 @@
+// From which sizes on payloads between ranks of a host take other ways, as executor and planner know them.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti {
+
+// Where the kernel lets a receiver read its sender's private memory, calls and messages of so many bytes and more find
+// out whether that is quicker than to go through slots; less is not worth a look at the clock. A pull takes a
+// microsecond or so, whatever its size, and is of so much at least.
+inline constexpr uint64_t kLeastTried = 64 * 1024;
+inline constexpr uint64_t kLeastPulled = 32 * 1024;
+
+// What several others get lies in one slot for all of them from so many bytes on.
+inline constexpr uint64_t kLeastCommonBytes = 4 * 1024;
+
+}  // namespace tutti
