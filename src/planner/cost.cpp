@@ -262,7 +262,7 @@ uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes) {
   return std::max(reading_ns(host, bytes), ns_for(bytes, slots_for(host, bytes / messages).load_bytes_per_s));
 }
 
-void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
+bool Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns) {
   uint64_t in_ns = ns_for(bytes, slots_for(sender, bytes / messages).store_bytes_per_s);
   uint64_t out_ns = ns_for(bytes, slots_for(receiver, bytes / messages).load_bytes_per_s);
@@ -272,13 +272,14 @@ void Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload 
     uint64_t arrival = payload == Payload::kCopied ? arrival_ns(receiver, messages, bytes) : 0;
     uint64_t saved_ns = arrival - std::min(arrival, reading_ns(receiver, bytes));
     receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
-    return;
+    return false;
   }
   // What a reduction stores has been read already.
   bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
   if (slot == Slot::kOwn) sender_ns = saturating_add(sender_ns, is_computed ? in_ns / 2 : in_ns);
   bool stays = payload == Payload::kStored || payload == Payload::kDelivered;
   if (stays) receiver_ns = saturating_add(receiver_ns, out_ns);
+  return true;
 }
 
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
@@ -286,19 +287,17 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
 }
 
 void Work::send_to_others(int from, uint64_t bytes, Payload payload) {
-  int n = topology_.nranks();
-  bool may_share = bytes / saturating_mul(slices_of(bytes), shape_.channels) >= kLeastCommonBytes && !is_on_gpu(from);
-  bool is_stored = false;
-  for (int i = 1; i < n; ++i) {
-    int to = (from + i) % n;
-    bool shares = may_share && topology_.link(from, to).mapped && !is_on_gpu(to);
-    send(from, to, bytes, payload, 1, shares && is_stored ? Slot::kFilled : Slot::kOwn);
-    is_stored = is_stored || shares;
+  uint64_t messages = saturating_mul(slices_of(bytes), shape_.channels);
+  bool may_share = bytes / messages >= kLeastCommonBytes;
+  Slot slot = Slot::kOwn;
+  for (int i = 1; i < topology_.nranks(); ++i) {
+    bool is_in_slot = send(from, (from + i) % topology_.nranks(), bytes, payload, 1, slot);
+    if (is_in_slot && may_share) slot = Slot::kFilled;
   }
 }
 
-void Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot) {
-  if (times <= 0) return;
+bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot) {
+  if (times <= 0) return false;
   TopologyLink link = wires_ ? wires_->link(from, to) : topology_.link(from, to);
   Host& sender = host_of(from);
   Host& receiver = host_of(to);
@@ -307,19 +306,23 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
   ++sends_;
   most_slices_ = std::max(most_slices_, saturating_mul(slices_of(bytes), times));
-  if (is_between_gpus(link.kind)) return send_between_gpus(from, to, messages, total_bytes, payload, link);
+  if (is_between_gpus(link.kind)) {
+    send_between_gpus(from, to, messages, total_bytes, payload, link);
+    return false;
+  }
   if (wires_) wires_->send(from, to, total_bytes);  // to and from the host's memory
   auto message_ns = [](const Host& host) { return host.turn_ns > 0 ? kMessageInTurnsNs : kMessageNs; };
   uint64_t sender_ns = saturating_mul(messages, message_ns(sender));
   uint64_t receiver_ns = saturating_mul(messages, message_ns(receiver));
   uint64_t turn_ns = std::max(sender.turn_ns, receiver.turn_ns);
   turn_ns_ = std::max(turn_ns_, turn_ns);
+  bool is_in_slot = false;
   if (link.mapped) {
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
     bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
-    map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
+    is_in_slot = map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
     sender_ns = saturating_add(sender_ns, saturating_mul(messages, kPostNs));
     receiver_ns = saturating_add(receiver_ns, saturating_mul(messages, kTakeNs));
@@ -360,6 +363,7 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
   hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
+  return is_in_slot;
 }
 
 // A kernel stores into the receiver's memory, or loads from the sender's what it combines. Its threads wait for

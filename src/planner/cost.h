@@ -92,11 +92,13 @@ class Work {
     uint64_t network_bytes = 0;
   };
 
-  // Of what is sent: kFilled, where it lies in one already that this receiver reads, too.
+  // Whether the sender still has to store a payload for this receiver, or has for an earlier one, with whom it shares
+  // the slot.
   enum class Slot : uint8_t { kOwn, kFilled };
-  void send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot);
+  // Both say whether the payload went into a slot.
+  bool send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot);
   // Adds what it costs both ends to bring payloads over mapped memory.
-  static void map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
+  static bool map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                   uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
   static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);

@@ -242,6 +242,7 @@ TEST_CASE("what all others get costs one copy into a slot for those of the host,
   CHECK(stores(1, 2, 16 << 10) == 1);
   CHECK(stores(1, 4, 16 << 10) == 1);
   CHECK(stores(1, 8, 4 << 10) == 1);
+  CHECK(stores(1, 4, 512 << 10) == 1);  // several slices
   CHECK(stores(2, 4, 16 << 10) == 1);
   CHECK(stores(1, 4, 2 << 10) == 3);
   CHECK(stores(2, 4, 2 << 10) == 3);
