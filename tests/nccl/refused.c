@@ -79,6 +79,7 @@ void test_memory(struct ranks* ranks) {
   OK(ncclCommDeregister(comm, other));
   OK(ncclCommDeregister(comm, handle));
   REFUSED(ncclCommDeregister(comm, handle), "no handle");
+  check_all_reduce(ranks);  // ranks that are threads share the last sentence, so none may be refused elsewhere yet
   OK(ncclCommDeregister(comm, NULL));
   ncclWindow_t window = (ncclWindow_t)ranks;
   OK(ncclCommWindowRegister(comm, memory, kSize, &window, NCCL_WIN_COLL_SYMMETRIC));
