@@ -178,7 +178,7 @@ Result<PutResult> PointToPoint::send_payload(Peer& peer, const Header& header, c
   if (!stream.has_room()) return PutResult::kFull;
   if (message.kind == MessageKind::kSlot && peer.mapped()) {
     std::byte* slot = stream.slot(size_bytes, options_.spread);
-    stream.fill(slot, from, size_bytes, options_.spread, options_.memory_ns_per_byte);
+    stream.fill(PayloadOrigin::kCopied, slot, from, size_bytes, options_.spread, options_.memory_ns_per_byte);
     from = slot;
   }
   return send_one(peer, header, message, from);

@@ -10,6 +10,8 @@ ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   Frame& frame = *frame_;
   frame.value = !frame.destinations.empty() ? frame.destinations[0] : moves(op) ? frame.sources[0] : nullptr;
   if (call_->is_on_devices()) frame.value = nullptr;  // a line takes it from where the host reads
+  frame.origin = moves(op) ? PayloadOrigin::kCopied : PayloadOrigin::kComputed;
+  if (frame.value == nullptr) frame.origin = PayloadOrigin::kUnseen;
   frame.deliveries.clear();
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     frame.deliveries.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
@@ -55,7 +57,7 @@ ChannelRun::Step ChannelRun::share_slot(const Op& op) {
     return wait_for(*awaited);
   }
   frame.common = slots->next(frame.value_bytes, call_->options.spread);
-  frame.fills_common = lies_here() && slots->is_filled_apart(frame.value_bytes);
+  frame.fills_common = slots->is_filled_apart(frame.origin, frame.value_bytes);
   slots->take(frame.value_bytes);
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     if (may_share(i)) frame.deliveries[i] = {.kind = MessageKind::kCommon};
@@ -88,9 +90,8 @@ ChannelRun::Delivery ChannelRun::choose_delivery(const Send& send, uint64_t slic
   return {.kind = MessageKind::kSlot, .store_to = slot};
 }
 
-// Only where the value lies in memory of this rank, too.
 bool ChannelRun::is_filled_apart(Peer& to) const {
-  return lies_here() && to.send_stream(channel_).is_filled_apart(frame_->value_bytes);
+  return to.send_stream(channel_).is_filled_apart(frame_->origin, frame_->value_bytes);
 }
 
 std::byte* ChannelRun::slot_of(Peer& to) const {

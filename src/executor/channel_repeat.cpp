@@ -67,7 +67,6 @@ bool ChannelRun::note_compute(const Op& op) {
     if (operand.space == Space::kArrival) repeat_.find(&frame.sources[i], peer(operand.index).recv_stream(channel_));
   }
   auto size_bytes = static_cast<uint32_t>(frame.value_bytes);
-  bool lies_here = frame.value != nullptr;
   for (uint32_t i = 0, slot = op.destinations.count; i < op.sends.count; ++i) {
     const Delivery& delivery = frame.deliveries[i];
     SendStream& to = to_peer(i).send_stream(channel_);
@@ -75,10 +74,10 @@ bool ChannelRun::note_compute(const Op& op) {
     if (delivery.store_to == nullptr) continue;
     std::byte** place = &frame.destinations[slot++];
     bool is_slot = delivery.kind == MessageKind::kSlot;
-    if (is_slot) repeat_.find_slot(place, to, size_bytes, lies_here);
+    if (is_slot) repeat_.find_slot(place, to, size_bytes, frame.origin);
   }
   if (frame.common != nullptr) {
-    repeat_.find_common(&frame.destinations.back(), *common_slots(), size_bytes, lies_here);
+    repeat_.find_common(&frame.destinations.back(), *common_slots(), size_bytes, frame.origin);
   }
   if (size_bytes > 0 && !frame.destinations.empty()) note_work(op);
   const std::byte** value = moves(op) && frame.destinations.empty() ? &frame.sources[0] : &frame.value;

@@ -89,6 +89,7 @@ class ChannelRun {
     uint64_t value_bytes = 0;              // as it lies here and in messages
     Width width = Width::kNarrow;          // how that is
     const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
+    PayloadOrigin origin = PayloadOrigin::kUnseen;       // of the value that goes into slots
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used
@@ -151,8 +152,6 @@ class ChannelRun {
   Step choose_deliveries(const Op& op, uint64_t slice);
   Delivery choose_delivery(const Send& send, uint64_t slice);
   Step share_slot(const Op& op);
-  // Whether the value lies in memory of this rank, and could be copied from there.
-  bool lies_here() const { return frame_->value != nullptr && !call_->is_on_devices(); }
   bool is_filled_apart(Peer& to) const;
   std::byte* slot_of(Peer& to) const;  // where the value would lie there
   CommonSlots* common_slots() const {  // null: the call uses none

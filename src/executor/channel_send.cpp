@@ -131,7 +131,7 @@ ChannelRun::Step ChannelRun::refresh_slots(const Op& op) {
   Frame& frame = *frame_;
   if (frame.common != nullptr) {
     CommonSlots& slots = *common_slots();
-    bool is_apart = lies_here() && slots.is_filled_apart(frame.value_bytes);
+    bool is_apart = slots.is_filled_apart(frame.origin, frame.value_bytes);
     if (is_apart || slots.awaited() != nullptr) return compose(op, 0);
     frame.common = slots.next(frame.value_bytes, call_->options.spread);
   }
@@ -280,11 +280,11 @@ void ChannelRun::fill_slots(const Op& op) {
     if (slot == nullptr) continue;
     has_other_slots_ = true;
     SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
-    to.fill(slot, value, frame_->value_bytes, call_->options.spread, call_->options.memory_ns_per_byte);
+    to.fill(frame_->origin, slot, value, frame_->value_bytes, call_->options.spread, call_->options.memory_ns_per_byte);
   }
   if (!frame_->fills_common) return;
   has_other_slots_ = true;
-  common_slots()->fill(frame_->common, value, frame_->value_bytes, call_->options.spread,
+  common_slots()->fill(frame_->origin, frame_->common, value, frame_->value_bytes, call_->options.spread,
                        call_->options.memory_ns_per_byte);
 }
 

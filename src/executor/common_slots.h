@@ -28,12 +28,14 @@ class CommonSlots {
   // slot as for those streams' own. Who waits otherwise may do so for a peer that waits for him.
   bool all_went_to(const SendStream& stream, size_t count) const;
   // Stores the value there, when it is not stored by whatever computes it.
-  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
+  void fill(PayloadOrigin origin, std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
             float memory_ns_per_byte) {
-    stores_.store(slot, from, size_bytes, ring_.places(size_bytes, spread), memory_ns_per_byte);
+    stores_.store(origin, slot, from, size_bytes, ring_.places(size_bytes, spread), memory_ns_per_byte);
   }
   // Whether it is to be.
-  bool is_filled_apart(uint64_t size_bytes) const { return stores_.are_apart(size_bytes); }
+  bool is_filled_apart(PayloadOrigin origin, uint64_t size_bytes) const {
+    return stores_.are_apart(origin, size_bytes);
+  }
   // The value of that size lies where next() said, until all its readers have released it.
   void take(uint64_t size_bytes);
   // The last message of this stream refers to the value taken last.

@@ -93,12 +93,14 @@ class SendStream {
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
   std::byte* slot(uint64_t size_bytes, const Spread& spread);
   // Copies the payload of the next message there, where it is mapped. A byte of a copy in memory takes so long.
-  void fill(std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
+  void fill(PayloadOrigin origin, std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
             float memory_ns_per_byte) {
-    stores_.store(slot, from, size_bytes, slots_.places(size_bytes, spread), memory_ns_per_byte);
+    stores_.store(origin, slot, from, size_bytes, slots_.places(size_bytes, spread), memory_ns_per_byte);
   }
   // Whether it is to be filled from what lies elsewhere, and not by whatever computes that.
-  bool is_filled_apart(uint64_t size_bytes) const { return peer_is_mapped_ && stores_.are_apart(size_bytes); }
+  bool is_filled_apart(PayloadOrigin origin, uint64_t size_bytes) const {
+    return peer_is_mapped_ && stores_.are_apart(origin, size_bytes);
+  }
   // How many messages went out so far.
   uint64_t sent() const { return sent_; }
   const Peer& peer() const { return peer_; }

@@ -30,13 +30,13 @@ void Repeat::find(const std::byte** place, RecvStream& received) {
   actions_.push_back({.kind = Kind::kFind, .op = op_, .from = &received, .place = place});
 }
 
-void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here) {
-  actions_.push_back({.kind = Kind::kFindSlot, .lies_here = lies_here, .op = op_, .size_bytes = size_bytes, .to = &to,
+void Repeat::find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, PayloadOrigin origin) {
+  actions_.push_back({.kind = Kind::kFindSlot, .origin = origin, .op = op_, .size_bytes = size_bytes, .to = &to,
                       .target = place});
 }
 
-void Repeat::find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, bool lies_here) {
-  actions_.push_back({.kind = Kind::kFindCommon, .lies_here = lies_here, .op = op_, .size_bytes = size_bytes,
+void Repeat::find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, PayloadOrigin origin) {
+  actions_.push_back({.kind = Kind::kFindCommon, .origin = origin, .op = op_, .size_bytes = size_bytes,
                       .index = static_cast<uint32_t>(found_), .count = static_cast<uint32_t>(sharing_.size() - found_),
                       .common = &slots, .target = place});
   found_ = sharing_.size();
@@ -135,7 +135,7 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) {
     case Kind::kSend: return send(action, signature);
     case Kind::kFind: *action.place = action.from->payload(); break;
     case Kind::kFindSlot:
-      if (action.lies_here && action.to->is_filled_apart(action.size_bytes)) return Walk::kElse;
+      if (action.to->is_filled_apart(action.origin, action.size_bytes)) return Walk::kElse;
       *action.target = action.to->slot(action.size_bytes, spread_);
       break;
     case Kind::kFindCommon: return find_common(action);
@@ -151,7 +151,7 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) {
 
 Repeat::Walk Repeat::find_common(const Action& action) {
   CommonSlots& slots = *action.common;
-  if (action.lies_here && slots.is_filled_apart(action.size_bytes)) return Walk::kElse;
+  if (slots.is_filled_apart(action.origin, action.size_bytes)) return Walk::kElse;
   reads_common_ = slots.awaited();
   if (reads_common_ != nullptr) {
     auto first = sharing_.begin() + action.index;

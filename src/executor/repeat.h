@@ -34,11 +34,11 @@ class Repeat {
   // before it is sent.
   void send(Peer& peer, SendStream& to, const Message& message, const std::byte** value);
   void find(const std::byte** place, RecvStream& received);
-  // `lies_here`: so does the value, and may be copied there instead.
-  void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, bool lies_here);
+  // `origin`: of the value that goes there, which may be copied there instead.
+  void find_slot(std::byte** place, SendStream& to, uint32_t size_bytes, PayloadOrigin origin);
   // The value lies in a slot of this rank that the peers of these streams share; and where.
   void share_with(const SendStream& to) { sharing_.push_back(&to); }
-  void find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, bool lies_here);
+  void find_common(std::byte** place, CommonSlots& slots, uint32_t size_bytes, PayloadOrigin origin);
   void send_common(Peer& peer, SendStream& to, const Message& message, CommonSlots& slots, std::byte** place);
   void copy(const std::byte** from, std::byte** to, uint32_t size_bytes);
   // The spans' arrays outlive this.
@@ -77,7 +77,7 @@ class Repeat {
   struct Action {
     Kind kind = Kind::kRelease;
     MessageKind message = MessageKind::kInline;
-    bool lies_here = false;
+    PayloadOrigin origin = PayloadOrigin::kUnseen;
     uint32_t op = 0;
     uint32_t size_bytes = 0;
     uint32_t index = 0;         // of its message, its reduction, or its first lender or stream that shares,

@@ -4,18 +4,31 @@
 #include <chrono>
 
 namespace tutti {
+namespace {
 
-void SlotStores::store(std::byte* slot, const std::byte* from, uint64_t size_bytes, uint64_t places,
-                       float memory_ns_per_byte) {
-  if (!is_trial(size_bytes)) return copy(slot, from, size_bytes, way(size_bytes));
-  if (begins(size_bytes)) begin(size_bytes, places);
+// With a reduction's stores.
+void reduce_into(std::byte* to, const std::byte* from, uint64_t size_bytes) {
+  const std::byte* const sources[] = {from};
+  std::byte* const destinations[] = {to};
+  reduce({.datatype = TUTTI_UINT8, .op = TUTTI_MAX, .sources = sources, .destinations = destinations,
+          .count = size_bytes});
+}
+
+}  // namespace
+
+void SlotStores::store(PayloadOrigin origin, std::byte* slot, const std::byte* from, uint64_t size_bytes,
+                       uint64_t places, float memory_ns_per_byte) {
+  const Store way = this->way(origin, size_bytes);
+  if (!is_trial(origin, size_bytes)) return copy(slot, from, size_bytes, way);
+  if (begins(origin, size_bytes)) begin(origin, size_bytes, places);
   // What waits in the core's store buffer belongs to the time, and what waited there before does not.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto start = std::chrono::steady_clock::now();
-  copy(slot, from, size_bytes, way(size_bytes));
+  bool computes = origin == PayloadOrigin::kComputed && way == Store::kCached;
+  computes ? reduce_into(slot, from, size_bytes) : copy(slot, from, size_bytes, way);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
-  took(size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
+  took(origin, size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);
 }
 
 }  // namespace tutti

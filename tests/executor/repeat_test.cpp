@@ -281,7 +281,7 @@ TEST_CASE("a call made again waits for a slot that several share, or goes on oth
     repeat.begin_call({});
     repeat.begin_op(kOp);
     for (int peer : peers) repeat.share_with(ranks[0].peers()[peer]->send_stream(0));
-    repeat.find_common(&place, slots, kSize, true);
+    repeat.find_common(&place, slots, kSize, PayloadOrigin::kCopied);
     for (int peer : peers) {
       Peer& to = *ranks[0].peers()[peer];
       repeat.send_common(to, to.send_stream(0), {.kind = MessageKind::kCommon, .size_bytes = kSize}, slots, &place);

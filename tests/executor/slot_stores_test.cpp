@@ -22,15 +22,18 @@ double far(Store way) { return way == Store::kCached ? 0.5 : 0.05; }
 constexpr uint64_t kPlaces = 24;
 
 // So many payloads; how many of them were stored past the caches.
-int send(SlotStores& stores, int count, uint64_t size_bytes, const Cost& ns_per_byte, uint64_t places = kPlaces) {
+int send(SlotStores& stores, int count, uint64_t size_bytes, const Cost& ns_per_byte, uint64_t places = kPlaces,
+         PayloadOrigin origin = PayloadOrigin::kCopied) {
   int past_caches = 0;
   for (int i = 0; i < count; ++i) {
-    bool begins = stores.is_trial(size_bytes) && stores.begins(size_bytes);
-    if (begins) stores.begin(size_bytes, places);
-    Store way = stores.way(size_bytes);
+    bool begins = stores.is_trial(origin, size_bytes) && stores.begins(origin, size_bytes);
+    if (begins) stores.begin(origin, size_bytes, places);
+    Store way = stores.way(origin, size_bytes);
     past_caches += way == Store::kStreaming;
     double ns = ns_per_byte(way) * static_cast<double>(size_bytes);
-    if (stores.is_trial(size_bytes)) stores.took(size_bytes, static_cast<uint64_t>(ns), kMemoryNsPerByte);
+    if (stores.is_trial(origin, size_bytes)) {
+      stores.took(origin, size_bytes, static_cast<uint64_t>(ns), kMemoryNsPerByte);
+    }
     stores.count(size_bytes);
   }
   return past_caches;
@@ -44,7 +47,7 @@ TEST_CASE("near a peer payloads go through the caches, far from it past them, an
   const uint64_t size = GENERATE(uint64_t{1024}, 5000, uint64_t{1} << 20);
   SlotStores stores;
   send(stores, 1000, size, near);
-  CHECK(stores.way(size) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kCopied, size) == Store::kCached);
   send(stores, 5000, size, far);
   CHECK(send(stores, 1000, size, far) >= 960);
   send(stores, 15'000, size, near);
@@ -64,14 +67,14 @@ TEST_CASE("that a store is quick after one past the caches does not count, far f
   send(stores, 1000, size, cost, last.size());
   CHECK(send(stores, 50'000, size, cost, last.size()) >= 49'000);
   send(stores, 40'000, size, near, last.size());
-  CHECK(stores.way(size) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kCopied, size) == Store::kCached);
 }
 
 TEST_CASE("what the sender saves has to be more than the receiver may lose") {
   SlotStores stores;
   auto few_places = [](Store way) { return way == Store::kCached ? 0.08 : 0.02; };
   send(stores, 1000, 4096, few_places);
-  CHECK(stores.way(4096) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kCopied, 4096) == Store::kCached);
 }
 
 TEST_CASE("trials become rare where they find the same again") {
@@ -85,10 +88,23 @@ TEST_CASE("trials become rare where they find the same again") {
 TEST_CASE("sizes are tried apart, and small ones not at all") {
   SlotStores stores;
   send(stores, 1000, 64 << 10, far);
-  CHECK(stores.way(64 << 10) == Store::kStreaming);
-  CHECK(stores.way(4096) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kCopied, 64 << 10) == Store::kStreaming);
+  CHECK(stores.way(PayloadOrigin::kCopied, 4096) == Store::kCached);
   CHECK(send(stores, 1000, 1023, far) == 0);
-  CHECK_FALSE(stores.is_trial(1023));
+  CHECK_FALSE(stores.is_trial(PayloadOrigin::kCopied, 1023));
+}
+
+TEST_CASE("what is computed is tried apart from copies, and what lies nowhere else not at all") {
+  SlotStores stores;
+  const uint64_t size = 64 << 10;
+  send(stores, 5000, size, near);
+  send(stores, 5000, size, far, kPlaces, PayloadOrigin::kComputed);
+  CHECK(stores.way(PayloadOrigin::kCopied, size) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kComputed, size) == Store::kStreaming);
+  CHECK(stores.are_apart(PayloadOrigin::kComputed, size));
+  CHECK(stores.way(PayloadOrigin::kUnseen, size) == Store::kCached);
+  CHECK(send(stores, 5000, size, far, kPlaces, PayloadOrigin::kUnseen) == 0);
+  CHECK_FALSE(stores.are_apart(PayloadOrigin::kUnseen, size));
 }
 
 TEST_CASE("payloads that were disturbed do not decide") {
@@ -100,7 +116,7 @@ TEST_CASE("payloads that were disturbed do not decide") {
     return is_quiet ? near(way) : 40 * near(way);
   };
   send(stores, 10'000, 8192, disturbed);
-  CHECK(stores.way(8192) == Store::kCached);
+  CHECK(stores.way(PayloadOrigin::kCopied, 8192) == Store::kCached);
 }
 
 #else
@@ -108,7 +124,7 @@ TEST_CASE("payloads that were disturbed do not decide") {
 TEST_CASE("where the kernels have no stores past the caches, nothing is tried") {
   SlotStores stores;
   CHECK(send(stores, 1000, 64 << 10, far) == 0);
-  CHECK_FALSE(stores.is_trial(64 << 10));
+  CHECK_FALSE(stores.is_trial(PayloadOrigin::kCopied, 64 << 10));
   CHECK(send(stores, 1000, 1023, near) == 0);
 }
 
