@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
+#include <unordered_map>
 
 #include "plan/cursor.h"
 #include "plan/resolve.h"
@@ -22,7 +22,7 @@ struct Message {
 
 // Everything of one (from, to) pair on one channel.
 struct Stream {
-  std::deque<Message> under_way;
+  std::vector<Message> under_way;  // in the order in which they were sent; no more than there are slots, or a group has
   uint64_t sent = 0;
   uint64_t released = 0;
 };
@@ -69,7 +69,7 @@ class Run {
     for (size_t i = begin; i < facts.group_end[begin]; ++i) {
       if (cursor.step().kind == StepKind::kPut) put(rank, cursor.step(), facts.steps[i]);
       for (int peer : facts.released[i]) {
-        ++streams_[{peer, rank}].released;
+        ++stream(peer, rank).released;
         runnable_.push_back(peer);
       }
       cursor.advance();
@@ -81,25 +81,25 @@ class Run {
     const std::vector<Step>& steps = parts_[rank].sections[cursors_[rank].section()].steps;
     for (size_t i = begin; i < end; ++i) {
       if (steps[i].kind != StepKind::kPut) continue;
-      const Stream& stream = streams_[{rank, steps[i].peer}];
-      if (stream.sent - stream.released >= slots_) return false;
+      const Stream& to = stream(rank, steps[i].peer);
+      if (to.sent - to.released >= slots_) return false;
     }
     return true;
   }
 
   void put(int rank, const Step& step, const StepFacts& fact) {
     const Cursor& cursor = cursors_[rank];
-    Stream& stream = streams_[{rank, step.peer}];
-    ++stream.sent;
-    stream.under_way.push_back(
+    Stream& to = stream(rank, step.peer);
+    ++to.sent;
+    to.under_way.push_back(
         {fact.chunk, step.into, fact.payload, cursor.slice(), cursor.section(), cursor.step_index()});
     runnable_.push_back(step.peer);
   }
 
   Result<bool> wait(int rank, const Step& step, const StepFacts& fact) {
-    Stream& stream = streams_[{step.peer, rank}];
-    if (stream.under_way.empty()) return false;
-    const Message& message = stream.under_way.front();
+    Stream& from = stream(step.peer, rank);
+    if (from.under_way.empty()) return false;
+    const Message& message = from.under_way.front();
     std::string_view difference;
     if (message.payload != fact.payload) {
       difference = message.payload ? "its payload is never used" : "the message has no payload";
@@ -114,7 +114,7 @@ class Run {
       return error(Code::kInvalidArgument, "{}: does not fit the message of {}: {}", here(rank),
                    sender_of(message, step.peer), difference);
     }
-    stream.under_way.pop_front();
+    from.under_way.erase(from.under_way.begin());
     return true;
   }
 
@@ -127,12 +127,22 @@ class Run {
     }
     if (shown > 4) blocked += fmt::format("; and {} more", shown - 4);
     if (shown > 0) return error(Code::kInvalidArgument, "the plan blocks for ever with {} slots: {}", slots_, blocked);
+    const Stream* left = nullptr;
+    uint64_t first = UINT64_MAX;
     for (const auto& [pair, stream] : streams_) {
-      if (stream.under_way.empty()) continue;
+      if (stream.under_way.empty() || pair > first) continue;
+      left = &stream;
+      first = pair;
+    }
+    if (left != nullptr) {
       return error(Code::kInvalidArgument, "{}: rank {} never waits for this message",
-                   sender_of(stream.under_way.front(), pair.first), pair.second);
+                   sender_of(left->under_way.front(), static_cast<int>(first >> 32)), static_cast<uint32_t>(first));
     }
     return {};
+  }
+
+  Stream& stream(int from, int to) {
+    return streams_[uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to)];
   }
 
   std::string here(int rank) const {
@@ -151,7 +161,7 @@ class Run {
   std::vector<PartFacts> facts_;
   std::vector<Cursor> cursors_;
   std::deque<int> runnable_;
-  std::map<std::pair<int, int>, Stream> streams_;
+  std::unordered_map<uint64_t, Stream> streams_;  // by sender and receiver
 };
 
 // How many ways of giving each chunk its own number of slices are tried.
