@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "executor/call.h"
 #include "executor/stream_layout.h"
 #include "plan/payload_sizes.h"
 
@@ -23,16 +24,25 @@ namespace tutti {
 
 class PullTrials {
  public:
-  // Of calls of about so many bytes. The first ones go this way.
-  explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
+  // How the first calls go.
+  enum class Outset : uint8_t {
+    kSlots,     // nothing is known, and a trial comes soon
+    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as after another one
+    kPulls,
+  };
+
+  // Of calls of about so many bytes.
+  explicit PullTrials(uint64_t size_bytes, Outset outset = Outset::kSlots)
       : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
+        to_trial_(outset == Outset::kForetold ? kLeastPeriod : kFirst),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
         to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
-        prefers_pulls_(prefers_pulls) {}
+        are_slots_foretold_(outset == Outset::kForetold),
+        prefers_pulls_(outset == Outset::kPulls) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
-  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
+  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.outset_of_larger()) {
     was_tried_ = smaller.was_tried_;
-    if (!was_tried_) return;
+    if (!was_tried_ || are_slots_foretold_) return;
     to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
     to_settle_ = row_.settling;
   }
@@ -75,8 +85,9 @@ class PullTrials {
   static constexpr uint64_t kRingBytes = 2 * StreamLayout::kRoomOfAllPeers;  // half of a call may be for each peer
   static constexpr uint64_t kMostPassed = 64;
   // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
-  // call that goes the wrong way takes up to five times as long. The first trial comes soon; where smaller calls were
-  // tried, a program may make so few of large ones that a trial would take more than it can gain.
+  // call that goes the wrong way takes up to five times as long, and ten with more ranks than processors. The first
+  // trial comes soon; where smaller calls were tried, or calibration has found slots quicker, a program may make so few
+  // calls that a trial would take more than it can gain.
   static constexpr uint64_t kFirst = 2;
   static constexpr uint64_t kSoon = 128;
   static constexpr uint64_t kLeastPeriod = 512;
@@ -107,6 +118,10 @@ class PullTrials {
     size_t added_ = 0;
   };
 
+  Outset outset_of_larger() const {
+    if (prefers_pulls_) return Outset::kPulls;
+    return are_slots_foretold_ ? Outset::kForetold : Outset::kSlots;
+  }
   bool is_through_slots() const { return tried_ < to_settle_ + row_.counted; }
   bool is_settling() const {
     if (!in_trial()) return false;
@@ -133,15 +148,20 @@ class PullTrials {
   }
 
   Row row_;                     // of each way in a trial
-  uint64_t to_trial_ = kFirst;  // calls until the next one; 0: it is going on,
+  uint64_t to_trial_;           // calls until the next one; 0: it is going on,
   uint64_t tried_ = 0;          // with so many calls so far
   uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
   uint64_t to_settle_;          // calls through slots that do not count in the next trial
   std::array<Times, 2> times_;  // through slots, pulled
+  bool are_slots_foretold_;
   bool prefers_pulls_;
   bool was_tried_ = false;  // these or smaller ones
 };
+
+inline PullTrials::Outset outset_of_trials(const DataPathOptions& options) {
+  return options.slots_foretold ? PullTrials::Outset::kForetold : PullTrials::Outset::kSlots;
+}
 
 constexpr Collective kKindsOfWishes[] = {TUTTI_ALL_REDUCE,     TUTTI_REDUCE,     TUTTI_BROADCAST, TUTTI_ALL_GATHER,
                                          TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL, TUTTI_GATHER,    TUTTI_SCATTER};
@@ -160,12 +180,13 @@ class TrialsByWish {
  public:
   // Those of calls of about so many bytes. To be asked for when such a call is made and not before, so that all ranks
   // begin theirs with the same call.
-  PullTrials& of(int wish, uint64_t size_bytes) {
+  PullTrials& of(int wish, uint64_t size_bytes, PullTrials::Outset outset = PullTrials::Outset::kSlots) {
     TUTTI_CHECK(wish != kNoWish);
     auto at = trials_.lower_bound(wish);
     if (at != trials_.end() && at->first == wish) return at->second;
     bool has_smaller = at != trials_.begin() && std::prev(at)->first / kSizesOfWishes == wish / kSizesOfWishes;
-    PullTrials trials = has_smaller ? PullTrials(size_bytes, std::prev(at)->second) : PullTrials(size_bytes);
+    PullTrials trials = has_smaller ? PullTrials(size_bytes, std::prev(at)->second)
+                                    : PullTrials(size_bytes, outset);
     return trials_.emplace_hint(at, wish, trials)->second;
   }
 

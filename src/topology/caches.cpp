@@ -38,6 +38,13 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
   return of_one_core == kNeverStreams ? UINT64_MAX : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
 }
 
+bool slots_foretold(const Costs& costs) {
+  constexpr double kLargeBytes = 1 << 20;
+  auto ns = [](const Figure& bytes_per_s) { return 1e9 * kLargeBytes / static_cast<double>(bytes_per_s.value); };
+  double pulled_ns = static_cast<double>(costs.pull_ns.value) + ns(costs.pull_bytes_per_s);
+  return may_try_pulls(costs) && ns(costs.slot_store_bytes_per_s) + ns(costs.slot_load_bytes_per_s) < pulled_ns;
+}
+
 uint64_t last_level_bytes_per_rank(const TopologyHost& host) {
   const Cache* last = last_level(host.inventory);
   return last == nullptr ? 0 : last->size_bytes / ranks_sharing_cache(host);

@@ -21,6 +21,10 @@ uint64_t streaming_min_bytes(const TopologyHost& host);
 // Whether calls find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
 inline bool may_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }
 
+// Whether calibration found the way through slots quicker than pulls of large payloads, even where a rank's copies into
+// them and out of them come one after the other.
+bool slots_foretold(const Costs& costs);
+
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
 uint64_t last_level_bytes_per_rank(const TopologyHost& host);
 

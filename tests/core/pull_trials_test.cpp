@@ -162,7 +162,7 @@ TEST_CASE("a way that is quick or slow only at first is taken for what it is in 
   for (int64_t first_ns : {10, 2'000}) {
     for (int64_t others_ns : {40, 400}) {
       INFO("slots: at first " << first_ns << ", then " << others_ns);
-      PullTrials trials(kSmall, true);
+      PullTrials trials(kSmall, PullTrials::Outset::kPulls);
       int slots = 0, in_a_row = 0;
       for (int i = 0; i < 10 * kSome; ++i) {
         bool pulls = trials.pulls(), stays = trials.stays();
@@ -187,10 +187,30 @@ TEST_CASE("calls begin the way that smaller ones like them go") {
   PullTrials even_larger(2 * kLarge, PullTrials(kLarge, smaller));
   CHECK(pulled(even_larger, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
   // If these were not tried, others may not wait for long.
-  PullTrials untried(kSmall, true);
+  PullTrials untried(kSmall, PullTrials::Outset::kPulls);
   PullTrials after_untried(kLarge, untried);
   CHECK(pulled(after_untried, 200, 100, kBeforeTrial) == kBeforeTrial);
   CHECK(pulled(after_untried, 200, 100, kOfTrial) == kOfWay);
+}
+
+TEST_CASE("where calibration found slots quicker the first trial comes late, of larger calls, too") {
+  constexpr int kLate = 512;
+  for (uint64_t size_bytes : {kSmall, kLarge}) {
+    PullTrials trials(size_bytes, PullTrials::Outset::kForetold);
+    CHECK(pulled(trials, 200, 100, kLate) == 0);
+    CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
+  }
+  PullTrials smaller(kSmall, PullTrials::Outset::kForetold);
+  PullTrials after_untried(kLarge, smaller);
+  CHECK(pulled(after_untried, 200, 100, kLate + kOfTrial) == kOfWay);
+  pulled(smaller, 100, 200);
+  PullTrials after_slots(kLarge, smaller);
+  CHECK(pulled(after_slots, 200, 100, kLate + kOfTrial) == kOfWay);
+  // What a trial has found counts for more.
+  PullTrials wrongly(kSmall, PullTrials::Outset::kForetold);
+  pulled(wrongly, 200, 100);
+  PullTrials after_pulls(kLarge, wrongly);
+  CHECK(pulled(after_pulls, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
 }
 
 TEST_CASE("calls for which both ways are the same decide nothing") {

@@ -50,6 +50,25 @@ TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits
   CHECK(data_path_for(one_host(2, 2, slow), 0).memory_ns_per_byte == 0.125F);
 }
 
+TEST_CASE("slots are foretold to be quicker where both their copies together take less than a pull") {
+  auto foretold = [](uint64_t store, uint64_t load, uint64_t pull, uint64_t pull_ns = 1'000) {
+    Costs costs = measured(1);
+    costs.slot_store_bytes_per_s.value = store;
+    costs.slot_load_bytes_per_s.value = load;
+    costs.pull_bytes_per_s.value = pull;
+    costs.pull_ns.value = pull_ns;
+    return data_path_for(one_host(2, 2, costs), 0).slots_foretold;
+  };
+  constexpr uint64_t kGb = 1'000'000'000;
+  CHECK(foretold(56 * kGb, 46 * kGb, 14 * kGb));
+  CHECK_FALSE(foretold(20 * kGb, 20 * kGb, 14 * kGb));
+  CHECK(foretold(20 * kGb, 20 * kGb, 14 * kGb, 40'000));
+  CHECK_FALSE(foretold(kMost, 1, 14 * kGb));
+  Costs unmeasured;
+  unmeasured.slot_store_bytes_per_s.value = unmeasured.slot_load_bytes_per_s.value = 100 * kGb;
+  CHECK_FALSE(data_path_for(one_host(2, 2, unmeasured), 0).slots_foretold);
+}
+
 TEST_CASE("a message is read where it lies from a smaller size on where its sender waits on a processor of its own") {
   CHECK(data_path_for(one_host(2, 2, measured(1)), 0).lent_min_bytes == 32 << 10);
   CHECK(data_path_for(one_host(3, 2, measured(1)), 0).lent_min_bytes == 64 << 10);
