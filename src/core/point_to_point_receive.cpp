@@ -175,8 +175,9 @@ PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
   auto at = pulls_.lower_bound(key);
   if (at != pulls_.end() && at->first == key) return at->second;
   bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
-  PullTrials trials = has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second)
-                                  : PullTrials(transfer.size_bytes, outset_of_trials(options_));
+  bool follows = has_smaller && !options_.slots_foretold;
+  PullTrials trials = follows ? PullTrials(transfer.size_bytes, std::prev(at)->second)
+                              : PullTrials(transfer.size_bytes, outset_of_trials(options_));
   return pulls_.emplace_hint(at, key, trials)->second;
 }
 

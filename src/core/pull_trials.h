@@ -27,7 +27,8 @@ class PullTrials {
   // How the first calls go.
   enum class Outset : uint8_t {
     kSlots,     // nothing is known, and a trial comes soon
-    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as after another one
+    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as after another one,
+                // whatever smaller calls found, so that all ranks of a host begin it with the same call
     kPulls,
   };
 
@@ -37,12 +38,12 @@ class PullTrials {
         to_trial_(outset == Outset::kForetold ? kLeastPeriod : kFirst),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
         to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
-        are_slots_foretold_(outset == Outset::kForetold),
         prefers_pulls_(outset == Outset::kPulls) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
-  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.outset_of_larger()) {
+  PullTrials(uint64_t size_bytes, const PullTrials& smaller)
+      : PullTrials(size_bytes, smaller.prefers_pulls_ ? Outset::kPulls : Outset::kSlots) {
     was_tried_ = smaller.was_tried_;
-    if (!was_tried_ || are_slots_foretold_) return;
+    if (!was_tried_) return;
     to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
     to_settle_ = row_.settling;
   }
@@ -118,10 +119,6 @@ class PullTrials {
     size_t added_ = 0;
   };
 
-  Outset outset_of_larger() const {
-    if (prefers_pulls_) return Outset::kPulls;
-    return are_slots_foretold_ ? Outset::kForetold : Outset::kSlots;
-  }
   bool is_through_slots() const { return tried_ < to_settle_ + row_.counted; }
   bool is_settling() const {
     if (!in_trial()) return false;
@@ -154,7 +151,6 @@ class PullTrials {
   uint64_t most_period_;
   uint64_t to_settle_;          // calls through slots that do not count in the next trial
   std::array<Times, 2> times_;  // through slots, pulled
-  bool are_slots_foretold_;
   bool prefers_pulls_;
   bool was_tried_ = false;  // these or smaller ones
 };
@@ -185,8 +181,8 @@ class TrialsByWish {
     auto at = trials_.lower_bound(wish);
     if (at != trials_.end() && at->first == wish) return at->second;
     bool has_smaller = at != trials_.begin() && std::prev(at)->first / kSizesOfWishes == wish / kSizesOfWishes;
-    PullTrials trials = has_smaller ? PullTrials(size_bytes, std::prev(at)->second)
-                                    : PullTrials(size_bytes, outset);
+    bool follows = has_smaller && outset != PullTrials::Outset::kForetold;
+    PullTrials trials = follows ? PullTrials(size_bytes, std::prev(at)->second) : PullTrials(size_bytes, outset);
     return trials_.emplace_hint(at, wish, trials)->second;
   }
 

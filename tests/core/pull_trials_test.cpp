@@ -193,24 +193,20 @@ TEST_CASE("calls begin the way that smaller ones like them go") {
   CHECK(pulled(after_untried, 200, 100, kOfTrial) == kOfWay);
 }
 
-TEST_CASE("where calibration found slots quicker the first trial comes late, of larger calls, too") {
+TEST_CASE("where calibration found slots quicker the first trial comes late") {
   constexpr int kLate = 512;
   for (uint64_t size_bytes : {kSmall, kLarge}) {
     PullTrials trials(size_bytes, PullTrials::Outset::kForetold);
     CHECK(pulled(trials, 200, 100, kLate) == 0);
     CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
   }
-  PullTrials smaller(kSmall, PullTrials::Outset::kForetold);
-  PullTrials after_untried(kLarge, smaller);
-  CHECK(pulled(after_untried, 200, 100, kLate + kOfTrial) == kOfWay);
-  pulled(smaller, 100, 200);
-  PullTrials after_slots(kLarge, smaller);
-  CHECK(pulled(after_slots, 200, 100, kLate + kOfTrial) == kOfWay);
-  // What a trial has found counts for more.
-  PullTrials wrongly(kSmall, PullTrials::Outset::kForetold);
-  pulled(wrongly, 200, 100);
-  PullTrials after_pulls(kLarge, wrongly);
-  CHECK(pulled(after_pulls, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
+  // Whatever smaller ones have found, which one rank may see otherwise than another.
+  tutti::TrialsByWish all;
+  const int small = tutti::wish_of(TUTTI_REDUCE, kSmall), large = tutti::wish_of(TUTTI_REDUCE, kLarge);
+  pulled(all.of(small, kSmall, PullTrials::Outset::kForetold), 200, 100);
+  PullTrials& larger = all.of(large, kLarge, PullTrials::Outset::kForetold);
+  CHECK(pulled(larger, 200, 100, kLate) == 0);
+  CHECK(pulled(larger, 200, 100, kOfTrial) == kOfWay);
 }
 
 TEST_CASE("calls for which both ways are the same decide nothing") {
