@@ -175,9 +175,8 @@ PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
   auto at = pulls_.lower_bound(key);
   if (at != pulls_.end() && at->first == key) return at->second;
   bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
-  bool follows = has_smaller && !options_.slots_foretold;
-  PullTrials trials = follows ? PullTrials(transfer.size_bytes, std::prev(at)->second)
-                              : PullTrials(transfer.size_bytes, outset_of_trials(options_));
+  PullTrials trials =
+      has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second) : PullTrials(transfer.size_bytes);
   return pulls_.emplace_hint(at, key, trials)->second;
 }
 

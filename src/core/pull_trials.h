@@ -16,7 +16,6 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "executor/call.h"
 #include "executor/stream_layout.h"
 #include "plan/payload_sizes.h"
 
@@ -27,9 +26,8 @@ class PullTrials {
   // How the first calls go.
   enum class Outset : uint8_t {
     kSlots,     // nothing is known, and a trial comes soon
-    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as after another one,
-                // whatever smaller calls found, so that all ranks of a host begin it with the same call
-    kPulls,
+    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as one after another
+    kPulls,     // pulled, as smaller ones
   };
 
   // Of calls of about so many bytes.
@@ -37,7 +35,9 @@ class PullTrials {
       : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
         to_trial_(outset == Outset::kForetold ? kLeastPeriod : kFirst),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
-        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
+        to_settle_(outset == Outset::kForetold
+                       ? row_.settling
+                       : std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
         prefers_pulls_(outset == Outset::kPulls) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
   PullTrials(uint64_t size_bytes, const PullTrials& smaller)
@@ -155,10 +155,6 @@ class PullTrials {
   bool was_tried_ = false;  // these or smaller ones
 };
 
-inline PullTrials::Outset outset_of_trials(const DataPathOptions& options) {
-  return options.slots_foretold ? PullTrials::Outset::kForetold : PullTrials::Outset::kSlots;
-}
-
 constexpr Collective kKindsOfWishes[] = {TUTTI_ALL_REDUCE,     TUTTI_REDUCE,     TUTTI_BROADCAST, TUTTI_ALL_GATHER,
                                          TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL, TUTTI_GATHER,    TUTTI_SCATTER};
 constexpr int kSizesOfWishes = StreamLayout::kWishes / static_cast<int>(std::size(kKindsOfWishes));
@@ -175,8 +171,9 @@ constexpr int wish_of(Collective collective, uint64_t size_class_bytes) {
 class TrialsByWish {
  public:
   // Those of calls of about so many bytes. To be asked for when such a call is made and not before, so that all ranks
-  // begin theirs with the same call.
-  PullTrials& of(int wish, uint64_t size_bytes, PullTrials::Outset outset = PullTrials::Outset::kSlots) {
+  // begin theirs with the same call. What smaller ones have found, which is each rank's own, does not matter where
+  // calibration has found something, which is a host's.
+  PullTrials& of(int wish, uint64_t size_bytes, PullTrials::Outset outset) {
     TUTTI_CHECK(wish != kNoWish);
     auto at = trials_.lower_bound(wish);
     if (at != trials_.end() && at->first == wish) return at->second;

@@ -22,7 +22,8 @@ namespace tutti {
 using Peers = std::vector<std::unique_ptr<Peer>>;
 
 // Sizes at which the data path changes its ways; core/thresholds.h derives them from what things cost on the host. Each
-// rank has its own: a message says how its payload comes.
+// rank has its own, since a message says how its payload comes, but for which calls are tried, and when: that is the
+// host's, so that its ranks try the same ones.
 struct DataPathOptions {
   uint64_t pull_min_bytes = kLeastPulled;          // lend private memory to a peer that can pull from this size on
   uint64_t lent_min_bytes = kLeastTried;           // messages of this size on are read where they lie, if they can be

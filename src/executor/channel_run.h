@@ -89,7 +89,7 @@ class ChannelRun {
     uint64_t value_bytes = 0;              // as it lies here and in messages
     Width width = Width::kNarrow;          // how that is
     const std::byte* value = nullptr;      // where it lies here; null while only messages hold it
-    PayloadOrigin origin = PayloadOrigin::kUnseen;       // of the value that goes into slots
+    PayloadOrigin origin = PayloadOrigin::kUnseen;  // of the value that goes into slots
     Message message;                       // kWait: the one that has come
     std::byte* into = nullptr;             // kWait: where the payload goes, if anywhere
     bool has_lender = false;               // memory of a peer's caller is used

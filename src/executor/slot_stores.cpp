@@ -18,14 +18,14 @@ void reduce_into(std::byte* to, const std::byte* from, uint64_t size_bytes) {
 
 void SlotStores::store(PayloadOrigin origin, std::byte* slot, const std::byte* from, uint64_t size_bytes,
                        uint64_t places, float memory_ns_per_byte) {
-  const Store way = this->way(origin, size_bytes);
-  if (!is_trial(origin, size_bytes)) return copy(slot, from, size_bytes, way);
+  if (!is_trial(origin, size_bytes)) return copy(slot, from, size_bytes, way(origin, size_bytes));
   if (begins(origin, size_bytes)) begin(origin, size_bytes, places);
+  const Store tried = way(origin, size_bytes);
   // What waits in the core's store buffer belongs to the time, and what waited there before does not.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto start = std::chrono::steady_clock::now();
-  bool computes = origin == PayloadOrigin::kComputed && way == Store::kCached;
-  computes ? reduce_into(slot, from, size_bytes) : copy(slot, from, size_bytes, way);
+  bool computes = origin == PayloadOrigin::kComputed && tried == Store::kCached;
+  computes ? reduce_into(slot, from, size_bytes) : copy(slot, from, size_bytes, tried);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start;
   took(origin, size_bytes, static_cast<uint64_t>(passed.count()), memory_ns_per_byte);

@@ -5,7 +5,8 @@
 // and then a few payloads are stored in both ways, and timed. To a place where the payload before went past the caches
 // a store through them is quick, too, but only that one. So where payloads go past them a trial begins with one through
 // them in each place, which does not count. Copies are tried apart from what is computed, since memcpy() may have
-// instructions that need no line first, while a reduction's stores wait for each. The sender alone decides: to the
+// instructions that need no line first, while a reduction's stores wait for each; functions of the program and partial
+// results of narrow types, which are stored otherwise, count as computed, too. The sender alone decides: to the
 // receiver the messages are the same.
 #pragma once
 
@@ -83,8 +84,9 @@ class SlotStores {
     bool is_new = past_caches != kind.past_caches;
     kind.past_caches = past_caches;
     kind.tried = 0;
-    // Where payloads go past the caches each of the first ones of a trial takes up to ten times as long: one payload in
-    // 64 is such a one at first, and one in 512 in the end, or in 32 where else the way could be wrong for too long.
+    // Where payloads go past the caches each of the first ones of a trial takes up to ten times as long: of each origin
+    // one payload in 64 is such a one at first, and one in 512 in the end, or in 32 where else the way could be wrong
+    // for too long.
     uint32_t slow = kind.settling();
     kind.period = is_new ? std::clamp(kLeastPeriodOfSlow * slow, kLeastPeriod, kRarest)
                          : std::min(2 * kind.period, std::clamp(kMostPeriodOfSlow * slow, kMostPeriod, kRarest));
@@ -110,8 +112,9 @@ class SlotStores {
   struct Kind {
     // Through the caches, at the beginning of a trial, which do not count.
     uint32_t settling() const { return past_caches ? places : 0; }
-    // Of a payload of a trial. Where the caches have the places both ways take turns.
-    bool tries_past() const { return past_caches ? tried >= places + kOfEachWay : tried % 2 != 0; }
+    // Of a payload of a trial: those through the caches come first, so that none goes where another one of the trial
+    // went past them.
+    bool tries_past() const { return tried >= settling() + kOfEachWay; }
 
     uint32_t places = 0;    // when the last trial began
     uint32_t to_trial = 0;  // payloads until the next one; 0: it is going on,

@@ -129,9 +129,9 @@ class Run {
     if (shown > 0) return error(Code::kInvalidArgument, "the plan blocks for ever with {} slots: {}", slots_, blocked);
     const Stream* left = nullptr;
     uint64_t first = UINT64_MAX;
-    for (const auto& [pair, stream] : streams_) {
-      if (stream.under_way.empty() || pair > first) continue;
-      left = &stream;
+    for (const auto& [pair, each] : streams_) {
+      if (each.under_way.empty() || pair > first) continue;
+      left = &each;
       first = pair;
     }
     if (left != nullptr) {

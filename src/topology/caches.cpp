@@ -39,10 +39,13 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
 }
 
 bool slots_foretold(const Costs& costs) {
-  constexpr double kLargeBytes = 1 << 20;
-  auto ns = [](const Figure& bytes_per_s) { return 1e9 * kLargeBytes / static_cast<double>(bytes_per_s.value); };
-  double pulled_ns = static_cast<double>(costs.pull_ns.value) + ns(costs.pull_bytes_per_s);
-  return may_try_pulls(costs) && ns(costs.slot_store_bytes_per_s) + ns(costs.slot_load_bytes_per_s) < pulled_ns;
+  constexpr uint64_t kLargeBytes = 1 << 20, kNsPerS = 1'000'000'000;
+  auto ns = [](const Figure& bytes_per_s) { return kLargeBytes * kNsPerS / std::max<uint64_t>(1, bytes_per_s.value); };
+  auto is_measured = [](const Figure& figure) { return figure.origin != Origin::kDefault; };
+  const Figure& store = costs.slot_store_bytes_per_s;
+  const Figure& load = costs.slot_load_bytes_per_s;
+  bool are_known = may_try_pulls(costs) && is_measured(store) && is_measured(load);
+  return are_known && ns(store) + ns(load) < costs.pull_ns.value + ns(costs.pull_bytes_per_s);
 }
 
 uint64_t last_level_bytes_per_rank(const TopologyHost& host) {

@@ -320,13 +320,15 @@ TEST_CASE("calls have a wish by what they are and how large, from 64 KiB to 2 Gi
 }
 
 TEST_CASE("calls of one wish share their trials, and begin the way of smaller ones of their kind") {
+  constexpr auto kSoonest = PullTrials::Outset::kSlots;
   tutti::TrialsByWish all;
   const int small = tutti::wish_of(TUTTI_REDUCE, kSmall), large = tutti::wish_of(TUTTI_REDUCE, kLarge);
-  PullTrials& trials = all.of(small, kSmall);
-  CHECK(&all.of(small, kSmall) == &trials);
+  PullTrials& trials = all.of(small, kSmall, kSoonest);
+  CHECK(&all.of(small, kSmall, kSoonest) == &trials);
   pulled(trials, 200, 100);
-  CHECK(all.of(large, kLarge).prefers_pulls());
-  CHECK(all.of(small, kSmall).prefers_pulls());
-  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_BROADCAST, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
-  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_REDUCE, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
+  CHECK(all.of(large, kLarge, kSoonest).prefers_pulls());
+  CHECK(all.of(small, kSmall, kSoonest).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_BROADCAST, tutti::kLeastTried), tutti::kLeastTried,
+                     kSoonest).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_REDUCE, tutti::kLeastTried), tutti::kLeastTried, kSoonest).prefers_pulls());
 }

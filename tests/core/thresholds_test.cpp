@@ -53,8 +53,8 @@ TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits
 TEST_CASE("slots are foretold to be quicker where both their copies together take less than a pull") {
   auto foretold = [](uint64_t store, uint64_t load, uint64_t pull, uint64_t pull_ns = 1'000) {
     Costs costs = measured(1);
-    costs.slot_store_bytes_per_s.value = store;
-    costs.slot_load_bytes_per_s.value = load;
+    costs.slot_store_bytes_per_s = {store, Origin::kProbe};
+    costs.slot_load_bytes_per_s = {load, Origin::kProbe};
     costs.pull_bytes_per_s.value = pull;
     costs.pull_ns.value = pull_ns;
     return data_path_for(one_host(2, 2, costs), 0).slots_foretold;
@@ -64,9 +64,12 @@ TEST_CASE("slots are foretold to be quicker where both their copies together tak
   CHECK_FALSE(foretold(20 * kGb, 20 * kGb, 14 * kGb));
   CHECK(foretold(20 * kGb, 20 * kGb, 14 * kGb, 40'000));
   CHECK_FALSE(foretold(kMost, 1, 14 * kGb));
-  Costs unmeasured;
-  unmeasured.slot_store_bytes_per_s.value = unmeasured.slot_load_bytes_per_s.value = 100 * kGb;
-  CHECK_FALSE(data_path_for(one_host(2, 2, unmeasured), 0).slots_foretold);
+  Costs no_pulls;
+  no_pulls.slot_store_bytes_per_s = no_pulls.slot_load_bytes_per_s = {100 * kGb, Origin::kProbe};
+  CHECK_FALSE(data_path_for(one_host(2, 2, no_pulls), 0).slots_foretold);
+  Costs no_slots = measured(1);
+  no_slots.pull_bytes_per_s.value = kGb;
+  CHECK_FALSE(data_path_for(one_host(2, 2, no_slots), 0).slots_foretold);
 }
 
 TEST_CASE("a message is read where it lies from a smaller size on where its sender waits on a processor of its own") {

@@ -58,14 +58,14 @@ constexpr Trial kOfSlices{.slots = 68}, kOfTwoSlices{.slots = 36};
 
 // Two ranks over shared memory, which try what is quicker. False where the kernel forbids
 // pulls, which then are not tried either.
-bool with_two_ranks(const std::function<std::string(tutti_comm_t*, int rank)>& body) {
+bool with_two_ranks(const std::function<std::string(tutti_comm_t*, int rank)>& body,
+                    const MeasuredCosts& costs = MeasuredCosts()) {
   std::vector<char> from(kLeastSeen), to(kLeastSeen);
   iovec local{to.data(), to.size()}, remote{from.data(), from.size()};
   if (process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) < 0) {
     WARN("skipped: needs process_vm_readv");
     return false;
   }
-  MeasuredCosts costs;
   // Connected before, since the time of a call does not count until its links are there.
   auto connected = [&](tutti_comm_t* comm, int rank) -> std::string {
     return tutti_barrier(comm, nullptr) == TUTTI_SUCCESS ? body(comm, rank) : tutti_last_error(comm);
@@ -112,6 +112,30 @@ TEST_CASE("a root's memory is pulled as long as its receiver finds that quicker"
     if (kFirst.pulls_in(i) || is_between || kSecond.pulls_in(i)) expected[i] = 'p';
   }
   if (ran) CHECK(pulled == expected);
+}
+
+TEST_CASE("where calibration found slots quicker the first calls pull nothing, whatever smaller ones found") {
+  constexpr Trial kFirst{.slots = 6, .begin = 512};
+  std::string pulled(kFirst.end(), '.'), expected = pulled, larger_pulled(kFirst.begin, '.');
+  std::barrier together(2);
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    Broadcast call{comm, rank, std::vector<float>(kOneSlice)}, larger{comm, rank, std::vector<float>(2 * kOneSlice)};
+    std::string wrong;
+    auto run = [&](Broadcast& each, std::string& seen, int i, bool are_slots_slow) {
+      together.arrive_and_wait();
+      int before = pulls;
+      if (rank == 0 && are_slots_slow) std::this_thread::sleep_for(kLong);
+      wrong += each.run();
+      together.arrive_and_wait();
+      if (rank == 0 && pulls > before) seen[i] = 'p';
+    };
+    for (int i = 0; i < kFirst.end(); ++i) run(call, pulled, i, kFirst.counts(i) && !kFirst.pulls_in(i));
+    for (int i = 0; i < kFirst.begin; ++i) run(larger, larger_pulled, i, false);
+    return wrong;
+  }, MeasuredCosts(1'000'000'000));
+  for (int i = 0; i < kFirst.end(); ++i) expected[i] = kFirst.pulls_in(i) ? 'p' : '.';
+  if (ran) CHECK(pulled == expected);
+  if (ran) CHECK(larger_pulled == std::string(kFirst.begin, '.'));
 }
 
 TEST_CASE("calls begin the way of smaller ones like them, once their receiver has said so") {

@@ -1,6 +1,7 @@
 // Whether payloads are stored into slots through the caches or past them (executor/slot_stores.h).
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -105,6 +106,43 @@ TEST_CASE("what is computed is tried apart from copies, and what lies nowhere el
   CHECK(stores.way(PayloadOrigin::kUnseen, size) == Store::kCached);
   CHECK(send(stores, 5000, size, far, kPlaces, PayloadOrigin::kUnseen) == 0);
   CHECK_FALSE(stores.are_apart(PayloadOrigin::kUnseen, size));
+}
+
+TEST_CASE("where two origins take turns in few places a trial's stores past the caches do not make the others quick") {
+  const size_t count = GENERATE(size_t{2}, 6);
+  const uint64_t size = 64 << 10;
+  std::vector<Store> last(count, Store::kCached);  // by place
+  size_t place = 0;
+  auto cost = [&](Store way) {
+    Store before = std::exchange(last[place++ % last.size()], way);
+    if (way == Store::kStreaming) return 0.05;
+    return before == Store::kStreaming ? 0.08 : 0.5;
+  };
+  SlotStores stores;
+  for (int i = 0; i < 20'000; ++i) {
+    send(stores, 1, size, cost, count);
+    send(stores, 1, size, cost, count, PayloadOrigin::kComputed);
+  }
+  CHECK(stores.way(PayloadOrigin::kCopied, size) == Store::kStreaming);
+  CHECK(stores.way(PayloadOrigin::kComputed, size) == Store::kStreaming);
+}
+
+TEST_CASE("what is stored is the value, in whatever way, of any size and at any place") {
+  for (PayloadOrigin origin : {PayloadOrigin::kCopied, PayloadOrigin::kComputed}) {
+    for (uint64_t size : {1, 1024, 1025, 4095, 70'001}) {
+      SlotStores stores;
+      std::vector<std::byte> from(size + 1), slot(size + 8);
+      for (int i = 0; i < 400; ++i) {
+        size_t offset = static_cast<size_t>(i) % 7;
+        for (size_t at = 0; at < size; ++at) from[at] = static_cast<std::byte>(at * 31 + static_cast<size_t>(i));
+        stores.store(origin, slot.data() + offset, from.data(), size, kPlaces, kMemoryNsPerByte);
+        stores.count(size);
+        if (!std::equal(from.begin(), from.end() - 1, slot.begin() + static_cast<ptrdiff_t>(offset))) {
+          FAIL("size " << size << ", payload " << i);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("payloads that were disturbed do not decide") {

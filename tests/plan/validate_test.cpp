@@ -148,6 +148,8 @@ TEST_CASE("messages that do not fit their waits are refused, with both places") 
   require_refused(two_ranks({put(1, {input(0)}, 0), put(1, {input(0)}, 0)}, {wait(0, 0)}),
                   "does not fit the message of rank 0");
   require_refused(two_ranks({put(1, {input(0)}, 0)}, {}), "rank 1 never waits for this message", {1, 4});
+  // Of several that of the first sender is named.
+  require_refused(two_ranks({put(1, {input(0)}, 0)}, {put(0, {input(0)}, 0)}), "rank 1 never waits", {1, 4});
 }
 
 TEST_CASE("a deadlock is found and names who waits") {
