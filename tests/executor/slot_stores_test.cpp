@@ -20,6 +20,16 @@ constexpr float kMemoryNsPerByte = 0.1F;
 double near(Store way) { return way == Store::kCached ? 0.05 : 0.08; }
 double far(Store way) { return way == Store::kCached ? 0.5 : 0.05; }
 
+// Far from a peer, of payloads that go to so many places in turn: through the caches one is quick where the one before
+// it went past them.
+Cost far_by_place(uint64_t places) {
+  return [last = std::vector<Store>(places, Store::kCached), place = size_t{0}](Store way) mutable {
+    Store before = std::exchange(last[place++ % last.size()], way);
+    if (way == Store::kStreaming) return 0.05;
+    return before == Store::kStreaming ? 0.08 : 0.5;
+  };
+}
+
 constexpr uint64_t kPlaces = 24;
 
 // So many payloads; how many of them were stored past the caches.
@@ -57,17 +67,12 @@ TEST_CASE("near a peer payloads go through the caches, far from it past them, an
 
 TEST_CASE("that a store is quick after one past the caches does not count, far from a peer") {
   const uint64_t size = GENERATE(uint64_t{8} << 10, uint64_t{128} << 10);
-  std::vector<Store> last(size == 8 << 10 ? 256 : 16, Store::kCached);  // by place
-  size_t place = 0;
-  auto cost = [&](Store way) {
-    Store before = std::exchange(last[place++ % last.size()], way);
-    if (way == Store::kStreaming) return 0.05;
-    return before == Store::kStreaming ? 0.08 : 0.5;
-  };
+  const uint64_t count = size == 8 << 10 ? 256 : 16;
+  const Cost cost = far_by_place(count);
   SlotStores stores;
-  send(stores, 1000, size, cost, last.size());
-  CHECK(send(stores, 50'000, size, cost, last.size()) >= 49'000);
-  send(stores, 40'000, size, near, last.size());
+  send(stores, 1000, size, cost, count);
+  CHECK(send(stores, 50'000, size, cost, count) >= 49'000);
+  send(stores, 40'000, size, near, count);
   CHECK(stores.way(PayloadOrigin::kCopied, size) == Store::kCached);
 }
 
@@ -109,15 +114,9 @@ TEST_CASE("what is computed is tried apart from copies, and what lies nowhere el
 }
 
 TEST_CASE("where two origins take turns in few places a trial's stores past the caches do not make the others quick") {
-  const size_t count = GENERATE(size_t{2}, 6);
+  const uint64_t count = GENERATE(uint64_t{2}, 6);
   const uint64_t size = 64 << 10;
-  std::vector<Store> last(count, Store::kCached);  // by place
-  size_t place = 0;
-  auto cost = [&](Store way) {
-    Store before = std::exchange(last[place++ % last.size()], way);
-    if (way == Store::kStreaming) return 0.05;
-    return before == Store::kStreaming ? 0.08 : 0.5;
-  };
+  const Cost cost = far_by_place(count);
   SlotStores stores;
   for (int i = 0; i < 20'000; ++i) {
     send(stores, 1, size, cost, count);
