@@ -177,10 +177,8 @@ void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.common_slots = links_->common_slots();
   call_.options.spread = data_path_.spread.of_call(call_.size_bytes, reduces(active_->arguments.collective));
-  bool is_tried = data_path_.may_try_pulls && planned_bytes >= kLeastTried;
-  using Outset = PullTrials::Outset;
-  Outset outset = data_path_.slots_foretold ? Outset::kForetold : Outset::kSlots;
-  pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes, outset) : nullptr;
+  bool is_tried = data_path_.collectives_try_pulls && planned_bytes >= kLeastTried;
+  pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
   may_be_pulled_ = is_tried && reaches_private_memory();
   call_.wish = may_be_pulled_ && !pulls_->in_trial() ? prepared_->wish : kNoWish;
   bool may_pull = is_tried && (call_.wish != kNoWish || pulls_->pulls());

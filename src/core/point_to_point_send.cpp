@@ -134,7 +134,7 @@ bool PointToPoint::may_be_lent(Peer& peer, uint64_t size_bytes) const {
 
 // From kLeastTried on the receiver decides whether he pulls.
 bool PointToPoint::may_be_pulled(Peer& peer, uint64_t size_bytes) const {
-  return size_bytes >= kLeastTried && options_.may_try_pulls && peer.mapped() && peer.link().traits().pullable;
+  return size_bytes >= kLeastTried && options_.messages_try_pulls && peer.mapped() && peer.link().traits().pullable;
 }
 
 // Where a device reads shared memory itself, it is told which.

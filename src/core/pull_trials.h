@@ -23,25 +23,14 @@ namespace tutti {
 
 class PullTrials {
  public:
-  // How the first calls go.
-  enum class Outset : uint8_t {
-    kSlots,     // nothing is known, and a trial comes soon
-    kForetold,  // through slots, which calibration found quicker: the first trial comes as late as one after another
-    kPulls,     // pulled, as smaller ones
-  };
-
-  // Of calls of about so many bytes.
-  explicit PullTrials(uint64_t size_bytes, Outset outset = Outset::kSlots)
+  // Of calls of about so many bytes. The first ones go this way.
+  explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
       : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
-        to_trial_(outset == Outset::kForetold ? kLeastPeriod : kFirst),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
-        to_settle_(outset == Outset::kForetold
-                       ? row_.settling
-                       : std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
-        prefers_pulls_(outset == Outset::kPulls) {}
+        to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
+        prefers_pulls_(prefers_pulls) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
-  PullTrials(uint64_t size_bytes, const PullTrials& smaller)
-      : PullTrials(size_bytes, smaller.prefers_pulls_ ? Outset::kPulls : Outset::kSlots) {
+  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
     was_tried_ = smaller.was_tried_;
     if (!was_tried_) return;
     to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
@@ -87,8 +76,8 @@ class PullTrials {
   static constexpr uint64_t kMostPassed = 64;
   // Calls from the end of a trial to the next one: that many after the first, twice as many after each further one. A
   // call that goes the wrong way takes up to five times as long, and ten with more ranks than processors. The first
-  // trial comes soon; where smaller calls were tried, or calibration has found slots quicker, a program may make so few
-  // calls that a trial would take more than it can gain.
+  // trial comes soon; where smaller calls were tried, a program may make so few of large ones that a trial would take
+  // more than it can gain.
   static constexpr uint64_t kFirst = 2;
   static constexpr uint64_t kSoon = 128;
   static constexpr uint64_t kLeastPeriod = 512;
@@ -145,7 +134,7 @@ class PullTrials {
   }
 
   Row row_;                     // of each way in a trial
-  uint64_t to_trial_;           // calls until the next one; 0: it is going on,
+  uint64_t to_trial_ = kFirst;  // calls until the next one; 0: it is going on,
   uint64_t tried_ = 0;          // with so many calls so far
   uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
@@ -171,15 +160,13 @@ constexpr int wish_of(Collective collective, uint64_t size_class_bytes) {
 class TrialsByWish {
  public:
   // Those of calls of about so many bytes. To be asked for when such a call is made and not before, so that all ranks
-  // begin theirs with the same call. What smaller ones have found, which is each rank's own, does not matter where
-  // calibration has found something, which is a host's.
-  PullTrials& of(int wish, uint64_t size_bytes, PullTrials::Outset outset) {
+  // begin theirs with the same call.
+  PullTrials& of(int wish, uint64_t size_bytes) {
     TUTTI_CHECK(wish != kNoWish);
     auto at = trials_.lower_bound(wish);
     if (at != trials_.end() && at->first == wish) return at->second;
     bool has_smaller = at != trials_.begin() && std::prev(at)->first / kSizesOfWishes == wish / kSizesOfWishes;
-    bool follows = has_smaller && outset != PullTrials::Outset::kForetold;
-    PullTrials trials = follows ? PullTrials(size_bytes, std::prev(at)->second) : PullTrials(size_bytes, outset);
+    PullTrials trials = has_smaller ? PullTrials(size_bytes, std::prev(at)->second) : PullTrials(size_bytes);
     return trials_.emplace_hint(at, wish, trials)->second;
   }
 

@@ -40,8 +40,8 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   const Costs& costs = host.inventory.costs;
   return {.lent_min_bytes = lent_min_bytes(host),
           .windows_min_bytes = windows_min_bytes(host),
-          .may_try_pulls = may_try_pulls(costs),
-          .slots_foretold = slots_foretold(costs),
+          .messages_try_pulls = messages_try_pulls(costs),
+          .collectives_try_pulls = collectives_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),
           .memory_ns_per_byte = 1e9F / static_cast<float>(std::max<uint64_t>(1, costs.copy_bytes_per_s.value)),

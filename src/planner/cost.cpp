@@ -105,7 +105,7 @@ Residence residence_of(const TopologyHost& host, uint64_t bytes) {
 bool may_pull(const Topology& topology) {
   return std::any_of(topology.ranks.begin(), topology.ranks.end(), [&](const TopologyRank& rank) {
     const TopologyHost& host = topology.hosts[rank.host];
-    return rank.gpu < 0 && host.ranks.size() > 1 && may_try_pulls(host.inventory.costs);
+    return rank.gpu < 0 && host.ranks.size() > 1 && collectives_try_pulls(host.inventory.costs);
   });
 }
 
@@ -134,7 +134,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
   for (const TopologyHost& host : topology_.hosts) {
     hosts_.push_back(make_host(host, bytes, workers, lanes));
-    hosts_.back().pulls = inputs.pulled && may_try_pulls(host.inventory.costs);
+    hosts_.back().pulls = inputs.pulled && collectives_try_pulls(host.inventory.costs);
   }
   if (topology_.has_gpu_ranks()) {
     wires_.emplace(topology_);

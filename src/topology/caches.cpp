@@ -38,14 +38,15 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
   return of_one_core == kNeverStreams ? UINT64_MAX : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
 }
 
-bool slots_foretold(const Costs& costs) {
+bool collectives_try_pulls(const Costs& costs) {
+  if (!messages_try_pulls(costs)) return false;
   constexpr uint64_t kLargeBytes = 1 << 20, kNsPerS = 1'000'000'000;
   auto ns = [](const Figure& bytes_per_s) { return kLargeBytes * kNsPerS / std::max<uint64_t>(1, bytes_per_s.value); };
   auto is_measured = [](const Figure& figure) { return figure.origin != Origin::kDefault; };
   const Figure& store = costs.slot_store_bytes_per_s;
   const Figure& load = costs.slot_load_bytes_per_s;
-  bool are_known = may_try_pulls(costs) && is_measured(store) && is_measured(load);
-  return are_known && ns(store) + ns(load) < costs.pull_ns.value + ns(costs.pull_bytes_per_s);
+  if (!is_measured(store) || !is_measured(load)) return true;
+  return ns(store) + ns(load) >= costs.pull_ns.value + ns(costs.pull_bytes_per_s);
 }
 
 uint64_t last_level_bytes_per_rank(const TopologyHost& host) {

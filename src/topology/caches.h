@@ -18,12 +18,13 @@ inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 // Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
 
-// Whether calls find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
-inline bool may_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }
+// Whether messages find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
+inline bool messages_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }
 
-// Whether calibration found the way through slots quicker than pulls of large payloads, even where a rank's copies into
-// them and out of them come one after the other.
-bool slots_foretold(const Costs& costs);
+// Whether collectives do, too. Not where calibration found the way through slots quicker for large payloads, even if a
+// rank's copies into them and out of them come one after the other: there all ranks are in the same trial, in which a
+// call takes up to ten times as long where they take turns on a processor.
+bool collectives_try_pulls(const Costs& costs);
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
 uint64_t last_level_bytes_per_rank(const TopologyHost& host);

@@ -14,8 +14,8 @@
 
 namespace tutti::test {
 
-// By these costs slots are predicted to be quicker at all sizes, but not foretold to be so by their copies one after
-// the other: trials come soon.
+// By these costs slots are quicker at all sizes where their copies overlap, but no quicker than pulls where these come
+// one after the other: collectives try pulls.
 struct MeasuredCosts {
   const std::string file = fmt::format("{}/tutti-costs-{}.json", std::filesystem::temp_directory_path().string(),
                                        ::getpid());

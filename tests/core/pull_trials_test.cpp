@@ -162,7 +162,7 @@ TEST_CASE("a way that is quick or slow only at first is taken for what it is in 
   for (int64_t first_ns : {10, 2'000}) {
     for (int64_t others_ns : {40, 400}) {
       INFO("slots: at first " << first_ns << ", then " << others_ns);
-      PullTrials trials(kSmall, PullTrials::Outset::kPulls);
+      PullTrials trials(kSmall, true);
       int slots = 0, in_a_row = 0;
       for (int i = 0; i < 10 * kSome; ++i) {
         bool pulls = trials.pulls(), stays = trials.stays();
@@ -187,26 +187,10 @@ TEST_CASE("calls begin the way that smaller ones like them go") {
   PullTrials even_larger(2 * kLarge, PullTrials(kLarge, smaller));
   CHECK(pulled(even_larger, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
   // If these were not tried, others may not wait for long.
-  PullTrials untried(kSmall, PullTrials::Outset::kPulls);
+  PullTrials untried(kSmall, true);
   PullTrials after_untried(kLarge, untried);
   CHECK(pulled(after_untried, 200, 100, kBeforeTrial) == kBeforeTrial);
   CHECK(pulled(after_untried, 200, 100, kOfTrial) == kOfWay);
-}
-
-TEST_CASE("where calibration found slots quicker the first trial comes late") {
-  constexpr int kLate = 512;
-  for (uint64_t size_bytes : {kSmall, kLarge}) {
-    PullTrials trials(size_bytes, PullTrials::Outset::kForetold);
-    CHECK(pulled(trials, 200, 100, kLate) == 0);
-    CHECK(pulled(trials, 200, 100) > kSome - kSome / 20);
-  }
-  // Whatever smaller ones have found, which one rank may see otherwise than another.
-  tutti::TrialsByWish all;
-  const int small = tutti::wish_of(TUTTI_REDUCE, kSmall), large = tutti::wish_of(TUTTI_REDUCE, kLarge);
-  pulled(all.of(small, kSmall, PullTrials::Outset::kForetold), 200, 100);
-  PullTrials& larger = all.of(large, kLarge, PullTrials::Outset::kForetold);
-  CHECK(pulled(larger, 200, 100, kLate) == 0);
-  CHECK(pulled(larger, 200, 100, kOfTrial) == kOfWay);
 }
 
 TEST_CASE("calls for which both ways are the same decide nothing") {
@@ -320,15 +304,13 @@ TEST_CASE("calls have a wish by what they are and how large, from 64 KiB to 2 Gi
 }
 
 TEST_CASE("calls of one wish share their trials, and begin the way of smaller ones of their kind") {
-  constexpr auto kSoonest = PullTrials::Outset::kSlots;
   tutti::TrialsByWish all;
   const int small = tutti::wish_of(TUTTI_REDUCE, kSmall), large = tutti::wish_of(TUTTI_REDUCE, kLarge);
-  PullTrials& trials = all.of(small, kSmall, kSoonest);
-  CHECK(&all.of(small, kSmall, kSoonest) == &trials);
+  PullTrials& trials = all.of(small, kSmall);
+  CHECK(&all.of(small, kSmall) == &trials);
   pulled(trials, 200, 100);
-  CHECK(all.of(large, kLarge, kSoonest).prefers_pulls());
-  CHECK(all.of(small, kSmall, kSoonest).prefers_pulls());
-  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_BROADCAST, tutti::kLeastTried), tutti::kLeastTried,
-                     kSoonest).prefers_pulls());
-  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_REDUCE, tutti::kLeastTried), tutti::kLeastTried, kSoonest).prefers_pulls());
+  CHECK(all.of(large, kLarge).prefers_pulls());
+  CHECK(all.of(small, kSmall).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_BROADCAST, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
+  CHECK_FALSE(all.of(tutti::wish_of(TUTTI_REDUCE, tutti::kLeastTried), tutti::kLeastTried).prefers_pulls());
 }

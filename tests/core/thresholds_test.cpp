@@ -42,34 +42,36 @@ constexpr uint64_t kNever = UINT64_MAX;
 
 TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits an ordinary server") {
   DataPathOptions options = data_path_for(one_host(4, 8), 0);
-  CHECK_FALSE(options.may_try_pulls);
-  CHECK(data_path_for(one_host(4, 8, measured(1)), 0).may_try_pulls);
+  CHECK_FALSE(options.messages_try_pulls);
+  CHECK_FALSE(options.collectives_try_pulls);
+  CHECK(data_path_for(one_host(4, 8, measured(1)), 0).messages_try_pulls);
   CHECK(options.streaming_min_bytes == 4 << 20);
   Costs slow;
   slow.copy_bytes_per_s.value = 8'000'000'000;
   CHECK(data_path_for(one_host(2, 2, slow), 0).memory_ns_per_byte == 0.125F);
 }
 
-TEST_CASE("slots are foretold to be quicker where both their copies together take less than a pull") {
-  auto foretold = [](uint64_t store, uint64_t load, uint64_t pull, uint64_t pull_ns = 1'000) {
+TEST_CASE("collectives try no pulls where both of a slot's copies together take less than one") {
+  auto are_tried = [](uint64_t store, uint64_t load, uint64_t pull, uint64_t pull_ns = 1'000) {
     Costs costs = measured(1);
     costs.slot_store_bytes_per_s = {store, Origin::kProbe};
     costs.slot_load_bytes_per_s = {load, Origin::kProbe};
     costs.pull_bytes_per_s.value = pull;
     costs.pull_ns.value = pull_ns;
-    return data_path_for(one_host(2, 2, costs), 0).slots_foretold;
+    CHECK(data_path_for(one_host(2, 2, costs), 0).messages_try_pulls);
+    return data_path_for(one_host(2, 2, costs), 0).collectives_try_pulls;
   };
   constexpr uint64_t kGb = 1'000'000'000;
-  CHECK(foretold(56 * kGb, 46 * kGb, 14 * kGb));
-  CHECK_FALSE(foretold(20 * kGb, 20 * kGb, 14 * kGb));
-  CHECK(foretold(20 * kGb, 20 * kGb, 14 * kGb, 40'000));
-  CHECK_FALSE(foretold(kMost, 1, 14 * kGb));
+  CHECK_FALSE(are_tried(56 * kGb, 46 * kGb, 14 * kGb));
+  CHECK(are_tried(20 * kGb, 20 * kGb, 14 * kGb));
+  CHECK_FALSE(are_tried(20 * kGb, 20 * kGb, 14 * kGb, 40'000));
+  CHECK(are_tried(kMost, 1, 14 * kGb));
   Costs no_pulls;
-  no_pulls.slot_store_bytes_per_s = no_pulls.slot_load_bytes_per_s = {100 * kGb, Origin::kProbe};
-  CHECK_FALSE(data_path_for(one_host(2, 2, no_pulls), 0).slots_foretold);
+  no_pulls.slot_store_bytes_per_s = no_pulls.slot_load_bytes_per_s = {kGb, Origin::kProbe};
+  CHECK_FALSE(data_path_for(one_host(2, 2, no_pulls), 0).collectives_try_pulls);
   Costs no_slots = measured(1);
   no_slots.pull_bytes_per_s.value = kGb;
-  CHECK_FALSE(data_path_for(one_host(2, 2, no_slots), 0).slots_foretold);
+  CHECK(data_path_for(one_host(2, 2, no_slots), 0).collectives_try_pulls);
 }
 
 TEST_CASE("a message is read where it lies from a smaller size on where its sender waits on a processor of its own") {
@@ -141,8 +143,8 @@ TEST_CASE("each rank goes by its own host") {
   }
   CHECK(wait_policy_for(topology, 0, {}).spin_ns == 20'000);
   CHECK(wait_policy_for(topology, 2, {}).spin_ns == 0);
-  CHECK(data_path_for(topology, 1).may_try_pulls);
-  CHECK_FALSE(data_path_for(topology, 3).may_try_pulls);
+  CHECK(data_path_for(topology, 1).messages_try_pulls);
+  CHECK_FALSE(data_path_for(topology, 3).messages_try_pulls);
 }
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
