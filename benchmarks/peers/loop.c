@@ -6,11 +6,15 @@
 #include <string.h>
 #include <time.h>
 
+/* New processes start where there is room, and the kernel spreads those that share a processor in the first tenths of a
+ * second. Libraries that start quickly would be measured before it has, and others after. */
+static const double kSettleS = 0.3;
+
 enum {
-  kWarmUpCalls = 5,
-  kWarmUpShare = 8, /* and one for so many timed ones */
+  kFewestWarmUpCalls = 3,
+  kWarmUpShare = 8, /* of the time of the timed calls */
   kFewestCalls = 3,
-  kMostCalls = 5000,
+  kMostCalls = 100000,
   kMemoryCalls = 3,
   kPageElements = 4096 / sizeof(float)
 };
@@ -125,31 +129,33 @@ static double count_wrong(const struct measurement* m) {
   return mean_over_ranks(m->peer, wrong) * m->peer->size;
 }
 
-/* How many calls take about so long: the same number on all ranks. Warms up. */
-static int choose_calls(const struct measurement* m, double seconds) {
-  double estimate_s = 0;
+/* The mean time of so many calls, over the ranks, which start together: the same value on all of them. */
+static double mean_s(const struct measurement* m, int calls) {
+  mean_over_ranks(m->peer, 0);
   double start = now_s();
-  for (int i = 0; i < kWarmUpCalls; ++i) {
-    double before = now_s();
-    call(m);
-    estimate_s = now_s() - before;
-    if (mean_over_ranks(m->peer, now_s() - start) > seconds) break; /* the same decision on all ranks */
+  for (int i = 0; i < calls; ++i) call(m);
+  return mean_over_ranks(m->peer, (now_s() - start) / calls);
+}
+
+/* Makes calls for so long. How many of them take about `seconds`: the same number on all ranks. */
+static int warm_up(const struct measurement* m, double seconds, double warm_up_s) {
+  double call_s = 0, spent_s = 0;
+  int made = 0;
+  for (int batch = 1; made < kFewestWarmUpCalls || spent_s < warm_up_s; batch *= 2) {
+    call_s = mean_s(m, batch);
+    spent_s += batch * call_s;
+    made += batch;
   }
-  estimate_s = mean_over_ranks(m->peer, estimate_s);
-  double wanted = estimate_s > 0 ? seconds / estimate_s : kMostCalls;
+  double wanted = call_s > 0 ? seconds / call_s : kMostCalls;
   return wanted < kFewestCalls ? kFewestCalls : wanted > kMostCalls ? kMostCalls : (int)wanted;
 }
 
-static void measure_time(const struct measurement* m, double seconds) {
+static void measure_time(const struct measurement* m, double seconds, int is_first) {
   double wrong = count_wrong(m);
-  int calls = choose_calls(m, seconds);
-  /* Pages of a library's own memory that it touches for the first time: some go through more of it than a few calls. */
-  for (int i = 0; i < calls / kWarmUpShare; ++i) call(m);
-  mean_over_ranks(m->peer, 0); /* all start together */
-  double start = now_s();
-  for (int i = 0; i < calls; ++i) call(m);
-  double mean_s = mean_over_ranks(m->peer, (now_s() - start) / calls) / (m->collective == kSendRecv ? 2 : 1);
-  if (m->peer->rank == 0) printf("%zu %d %.4f %.0f\n", m->bytes, calls, mean_s * 1e6, wrong);
+  /* Some libraries touch more of their own memory for the first time than a few calls do. */
+  int calls = warm_up(m, seconds, is_first && kSettleS > seconds / kWarmUpShare ? kSettleS : seconds / kWarmUpShare);
+  double one_s = mean_s(m, calls) / (m->collective == kSendRecv ? 2 : 1);
+  if (m->peer->rank == 0) printf("%zu %d %.4f %.0f\n", m->bytes, calls, one_s * 1e6, wrong);
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
@@ -238,7 +244,7 @@ int run_loop(const struct peer* peer, int argc, char** argv) {
     if (memory)
       measure_memory(&m);
     else
-      measure_time(&m, strtod(argv[2], NULL));
+      measure_time(&m, strtod(argv[2], NULL), i == 3);
     fflush(stdout);
   }
   if (!peer->allocate) {

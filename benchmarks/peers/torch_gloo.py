@@ -10,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
-WARM_UP_CALLS, WARM_UP_SHARE, FEWEST_CALLS, MOST_CALLS, PAGE_ELEMENTS = 5, 8, 3, 5000, 1024
+SETTLE_S, FEWEST_WARM_UP_CALLS, WARM_UP_SHARE, FEWEST_CALLS, MOST_CALLS, PAGE_ELEMENTS = 0.3, 3, 8, 3, 100_000, 1024
 NO_SUCH_COLLECTIVE = 69
 
 
@@ -90,30 +90,32 @@ def count_wrong(collective, count, rank, size):
     return mean_over_ranks(float((result != expected(collective, count, rank, size)).sum().item())) * size
 
 
-def measure(collective, size_bytes, seconds, rank, size):
-    count = size_bytes // 4 // (size if collective in MANY_BLOCKS else 1)
-    wrong = count_wrong(collective, count, rank, size)
-    # In place sums become sums of sums, and infinite in the end: they take no longer.
-    call, result = COLLECTIVES[collective](lambda elements: values(0, elements, rank), count, size)
-    estimate = 0.0
-    start = time.perf_counter()
-    for _ in range(WARM_UP_CALLS):
-        before = time.perf_counter()
-        call()
-        look_at(result)
-        estimate = time.perf_counter() - before
-        if mean_over_ranks(time.perf_counter() - start) > seconds:
-            break
-    calls = int(min(max(seconds / mean_over_ranks(estimate), FEWEST_CALLS), MOST_CALLS))
-    for _ in range(calls // WARM_UP_SHARE):
-        call()
-        look_at(result)
+def mean_s(call, result, calls):
     mean_over_ranks(0.0)
     start = time.perf_counter()
     for _ in range(calls):
         call()
         look_at(result)
-    mean = mean_over_ranks((time.perf_counter() - start) / calls) / (2 if collective == "send_recv" else 1)
+    return mean_over_ranks((time.perf_counter() - start) / calls)
+
+
+def warm_up(call, result, seconds, warm_up_s):
+    made, spent, batch = 0, 0.0, 1
+    while made < FEWEST_WARM_UP_CALLS or spent < warm_up_s:
+        one = mean_s(call, result, batch)
+        spent += batch * one
+        made += batch
+        batch *= 2
+    return int(min(max(seconds / one, FEWEST_CALLS), MOST_CALLS))
+
+
+def measure(collective, size_bytes, seconds, is_first, rank, size):
+    count = size_bytes // 4 // (size if collective in MANY_BLOCKS else 1)
+    wrong = count_wrong(collective, count, rank, size)
+    # In place sums become sums of sums, and infinite in the end: they take no longer.
+    call, result = COLLECTIVES[collective](lambda elements: values(0, elements, rank), count, size)
+    calls = warm_up(call, result, seconds, max(seconds / WARM_UP_SHARE, SETTLE_S if is_first else 0))
+    mean = mean_s(call, result, calls) / (2 if collective == "send_recv" else 1)
     if rank == 0:
         print(f"{size_bytes} {calls} {mean * 1e6:.4f} {wrong:.0f}", flush=True)
 
@@ -124,8 +126,8 @@ def main():
         sys.exit(NO_SUCH_COLLECTIVE)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=int(rank), world_size=int(size))
-    for size_bytes in sizes:
-        measure(collective, int(size_bytes), float(seconds), int(rank), int(size))
+    for i, size_bytes in enumerate(sizes):
+        measure(collective, int(size_bytes), float(seconds), i == 0, int(rank), int(size))
     dist.destroy_process_group()
 
 
