@@ -84,22 +84,30 @@ struct Residence {
   }
 };
 
-// Input, output and slots in flight, over and over. Of what exceeds the last level, which all cores fill, that still
-// has its part. A core's own cache loses what was used least recently, which is what comes next: it has nothing left of
-// twice its size.
-Residence residence_of(const TopologyHost& host, uint64_t bytes) {
+// Input, output and slots in flight, over and over: of the rank that has most, and of all in the mean. Of what exceeds
+// the last level, which all cores fill, that still has its part. A core's own cache loses what was used least recently,
+// which is what comes next: it has nothing left of twice its size.
+Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes) {
   using Wide = unsigned __int128;
-  Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
-  auto part = [touched](uint64_t held) {
+  auto part = [](uint64_t held, uint64_t bytes) {
+    Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
     return static_cast<uint64_t>(std::min<Wide>(Residence::kWhole, Wide{held} * Residence::kWhole / touched));
   };
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
   Residence found;
-  uint64_t at_most = 2 * part(l2_bytes);
+  uint64_t at_most = 2 * part(l2_bytes, most_bytes);
   found.l2 = at_most - std::min(at_most, Residence::kWhole);
-  found.last_level = part(std::max(l2_bytes, last_level_bytes_per_rank(host))) - found.l2;
+  uint64_t in_caches = part(std::max(l2_bytes, last_level_bytes_per_rank(host)), mean_bytes);
+  found.last_level = std::max(in_caches, found.l2) - found.l2;
   found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;
+}
+
+// Of a gather or scatter only the root has all blocks.
+uint64_t mean_bytes_of(const Request& request, int nranks) {
+  Collective collective = without_counts(request.collective);
+  bool has_one = collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
+  return has_one ? ceil_div(request.size_bytes(), static_cast<uint64_t>(nranks)) : request.size_bytes();
 }
 
 bool may_pull(const Topology& topology) {
@@ -128,12 +136,12 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()),
       sending_ns_(topology_.ranks.size()) {
-  uint64_t bytes = inputs.request.size_bytes();
+  uint64_t bytes = inputs.request.size_bytes(), mean_bytes = mean_bytes_of(inputs.request, shape.nranks);
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   // Each channel goes over a device of its own, as far as there are any.
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
   for (const TopologyHost& host : topology_.hosts) {
-    hosts_.push_back(make_host(host, bytes, workers, lanes));
+    hosts_.push_back(make_host(host, {bytes, mean_bytes}, workers, lanes));
     hosts_.back().pulls = inputs.pulled && collectives_try_pulls(host.inventory.costs);
   }
   if (topology_.has_gpu_ranks()) {
@@ -149,7 +157,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   }
 }
 
-Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const {
+Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const {
   const Inventory& inventory = host.inventory;
   const Costs& costs = inventory.costs;
   Host made;
@@ -165,26 +173,36 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
   uint64_t copy = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
   uint64_t reduce = share_of(costs.reduce_bytes_per_s.value, copy, alone);
-  Residence residence = residence_of(host, bytes);
+  Residence residence = residence_of(host, sizes.most_bytes, sizes.mean_bytes);
   auto copy_rate = [&](uint64_t memory_rate) {
     uint64_t l2 = costs.cached_copy_bytes_per_s.value, last_level = costs.last_level_copy_bytes_per_s.value;
     return saturating_mul(threads, residence.rate(l2, last_level, memory_rate));
   };
   made.own_copy_bytes_per_s = copy_rate(copy);
+  made.cached_copy_bytes_per_s = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
   made.reduce_bytes_per_s = saturating_mul(
       threads, residence.rate(costs.cached_bytes_per_s.value, costs.last_level_bytes_per_s.value, reduce));
   // What is staged is in the caches: of what lies in memory it costs half of a copy's traffic. Where the other core is
   // far away, what that has stored comes from there more slowly than from any cache.
   made.staging_bytes_per_s = copy_rate(saturating_mul(2, copy));
-  auto slot_rate = [&](const Figure& calibrated) {
-    return std::min(made.staging_bytes_per_s, saturating_mul(threads, calibrated.value));
+  auto slot_rate = [&](uint64_t bytes_per_s) {
+    return std::min(made.staging_bytes_per_s, saturating_mul(threads, bytes_per_s));
   };
-  made.slots = {slot_rate(costs.slot_store_bytes_per_s), slot_rate(costs.slot_load_bytes_per_s)};
-  made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s), slot_rate(costs.small_slot_load_bytes_per_s)};
+  // Of these, calibration's own buffers are in the last level.
+  auto large_slot_rate = [&](const Figure& calibrated) {
+    uint64_t last_level = costs.last_level_copy_bytes_per_s.value, l2 = costs.cached_copy_bytes_per_s.value;
+    if (l2 <= last_level) return slot_rate(calibrated.value);
+    uint64_t half_of_saved = saturating_mul(2, rate_without(last_level, l2));
+    uint64_t from_l2 = std::max(calibrated.value, std::min(l2, rate_without(calibrated.value, half_of_saved)));
+    return slot_rate(residence.rate(from_l2, calibrated.value, calibrated.value));
+  };
+  made.slots = {large_slot_rate(costs.slot_store_bytes_per_s), large_slot_rate(costs.slot_load_bytes_per_s)};
+  made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s.value),
+                      slot_rate(costs.small_slot_load_bytes_per_s.value)};
   // Where ranks take turns messages of all sizes have few places (data_path_for()), which stay in the caches of both
   // cores: in calls of up to 64 KiB, as measured among 4 and 8 ranks on 2 processors. So one of the next size class may
   // be predicted to take less.
-  if (made.turn_ns > 0 && bytes <= kLeastTried) made.slots = made.small_slots;
+  if (made.turn_ns > 0 && sizes.most_bytes <= kLeastTried) made.slots = made.small_slots;
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -192,8 +210,7 @@ Work::Host Work::make_host(const TopologyHost& host, uint64_t bytes, int workers
   made.receive_ns = costs.tcp_receive_ns.value;
   // The calibrated streams are one block in the caches over and over. What lies in memory instead takes each end as
   // much longer as half a copy does.
-  uint64_t cached_copy = saturating_mul(threads, costs.cached_copy_bytes_per_s.value);
-  uint64_t uncached = rate_without(made.own_copy_bytes_per_s, cached_copy);
+  uint64_t uncached = rate_without(made.own_copy_bytes_per_s, made.cached_copy_bytes_per_s);
   // One direction alone is as fast as its sender, whose calls do most of the protocol for both ends.
   auto socket_rates = [uncached](const Figure& one, const Figure& both) {
     uint64_t receiving = rate_without(both.value, one.value);
@@ -211,8 +228,8 @@ const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes)
   return message_bytes < kLeastSpreadBytes ? host.small_slots : host.slots;
 }
 
-// Out of place a rank copies its own block as well. Where others get the same, too: a slice is copied twice, which
-// takes as long, as it is more than the first-level cache holds.
+// Out of place a rank copies its own block as well. A broadcast's root does that slice by slice, each right after it
+// was stored for the others, so that it is in the second-level cache.
 void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
@@ -226,6 +243,10 @@ void Work::add_own_blocks(const Request& request) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
+    if (collective == TUTTI_BROADCAST) {
+      uint64_t cached_ns = ns_for(request.size_bytes(), host_of(rank).cached_copy_bytes_per_s);
+      copy_ns = std::min(copy_ns, saturating_add(copy_ns, cached_ns) / 2);
+    }
     rank_ns_[rank] = saturating_add(rank_ns_[rank], copy_ns);
   }
 }
@@ -363,6 +384,8 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
   hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
+  bool is_ahead = has_root_ && !shape_.rendezvous && turn_ns == 0;
+  if (is_ahead) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
   return is_in_slot;
 }
 
@@ -428,6 +451,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
   uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops - passed_hops, hop_ns_));
   if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
+  hops_ns -= std::min(hops_ns, ahead_ns_);
   hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
   // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already.
   uint64_t covered_hops_ns = saturating_mul(hops - passed_hops, covered_hop_ns_);

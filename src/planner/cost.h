@@ -72,6 +72,7 @@ class Work {
     uint64_t cpus = 1;
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
     uint64_t own_copy_bytes_per_s = 1;  // between its own buffers
+    uint64_t cached_copy_bytes_per_s = 1;
     uint64_t staging_bytes_per_s = 1;   // into memory that a device moves, or out of it
     SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
     SlotRates small_slots;              // of messages that stay in a few places
@@ -120,7 +121,12 @@ class Work {
   bool follows_without_waiting() const;
   // And over sockets, where messages wait in the kernel, the next call fills what one of a single slice leaves idle.
   bool is_filled_by_next() const;
-  Host make_host(const TopologyHost& host, uint64_t bytes, int workers, int lanes) const;
+  // Of buffers: of the rank that has most, and in the mean.
+  struct Sizes {
+    uint64_t most_bytes;
+    uint64_t mean_bytes;
+  };
+  Host make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
   const Topology& topology_;
@@ -141,6 +147,9 @@ class Work {
   uint64_t ended_hops_ = 0;  // of earlier ones
   uint64_t ended_hops_ns_ = 0;
   uint64_t slowest_hop_ns_ = 0;
+  // Of calls one after the other in which some only send, and are ahead of their receivers: these find a message in
+  // shared memory there, and wait for about half of one's way over a socket, as measured.
+  uint64_t ahead_ns_ = 0;
   uint64_t covered_hop_ns_ = 0;  // so much of it is a system call of the sender, which has its own to make meanwhile
   uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
 };
