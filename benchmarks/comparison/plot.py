@@ -5,7 +5,8 @@ import math
 SUFFIXES = (".svg", ".png")
 # The same in every panel.
 COLORS = {"tutti": "tab:blue", "tutti-mem": "tab:cyan", "tutti-reg": "tab:olive",
-          "openmpi": "tab:orange", "mpich": "tab:green", "gloo": "tab:red", "ucc": "tab:purple", "oneccl": "tab:brown",
+          "openmpi": "tab:orange", "openmpi-ucx": "goldenrod", "mpich": "tab:green", "gloo": "tab:red",
+          "ucc": "tab:purple", "oneccl": "tab:brown",
           "torch-gloo": "tab:pink", "limit": "black", "limit-mem": "gray", "copy": "tan",
           "malloc-1": "tab:blue", "malloc-2": "tab:cyan", "mem-1": "tab:olive", "mem-2": "tab:green"}
 

@@ -348,6 +348,12 @@ class Compare(unittest.TestCase):
             done, _ = self.compare("--baseline", os.path.join(folder, name), "--rounds", "1")
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
 
+    def test_has_a_color_for_each_library_of_a_plot(self):
+        sys.path.insert(0, os.path.dirname(COMPARE))
+        from comparison import libraries, plot  # pylint: disable=import-outside-toplevel,import-error
+        names = {"tutti", "tutti-mem", "tutti-reg", "limit", "limit-mem", "copy", *libraries.PEER_NAMES}
+        self.assertEqual(names - set(plot.COLORS), set())
+
     def test_draws_a_plot_where_matplotlib_is(self):
         self.tutti("* 2")
         self.limit("/ 2")
