@@ -129,7 +129,7 @@ static double count_wrong(const struct measurement* m) {
   return mean_over_ranks(m->peer, wrong) * m->peer->size;
 }
 
-/* The mean time of so many calls, over the ranks, which start together: the same value on all of them. */
+/* The mean time of so many calls, over the ranks, which start together. */
 static double mean_s(const struct measurement* m, int calls) {
   mean_over_ranks(m->peer, 0);
   double start = now_s();
@@ -137,12 +137,17 @@ static double mean_s(const struct measurement* m, int calls) {
   return mean_over_ranks(m->peer, (now_s() - start) / calls);
 }
 
-/* Makes calls for so long. How many of them take about `seconds`: the same number on all ranks. */
+/* Rank 0's value on all ranks, bit by bit: a library may add up in another order on each. */
+static double of_rank_0(const struct peer* peer, double value) {
+  return mean_over_ranks(peer, peer->rank == 0 ? value : 0) * peer->size;
+}
+
+/* Makes calls for at least so long. How many of them take about `seconds`: the same number on all ranks. */
 static int warm_up(const struct measurement* m, double seconds, double warm_up_s) {
   double call_s = 0, spent_s = 0;
   int made = 0;
-  for (int batch = 1; made < kFewestWarmUpCalls || spent_s < warm_up_s; batch *= 2) {
-    call_s = mean_s(m, batch);
+  for (int batch = 1; made < kFewestWarmUpCalls || spent_s < warm_up_s; batch *= batch < kMostCalls ? 2 : 1) {
+    call_s = of_rank_0(m->peer, mean_s(m, batch));
     spent_s += batch * call_s;
     made += batch;
   }

@@ -103,9 +103,11 @@ def warm_up(call, result, seconds, warm_up_s):
     made, spent, batch = 0, 0.0, 1
     while made < FEWEST_WARM_UP_CALLS or spent < warm_up_s:
         one = mean_s(call, result, batch)
+        # Rank 0's, bit by bit: not all ranks need add up in the same order.
+        one = mean_over_ranks(one if dist.get_rank() == 0 else 0.0) * dist.get_world_size()
         spent += batch * one
         made += batch
-        batch *= 2
+        batch = min(2 * batch, MOST_CALLS)
     return int(min(max(seconds / one, FEWEST_CALLS), MOST_CALLS))
 
 

@@ -103,11 +103,13 @@ Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t m
   return found;
 }
 
-// Of a gather or scatter only the root has all blocks.
-uint64_t mean_bytes_of(const Request& request, int nranks) {
+// What each of the host's ranks has in the mean. Of a gather or scatter the root alone has all blocks, others have one.
+uint64_t mean_bytes_of(const Request& request, const Topology& topology, const TopologyHost& host) {
   Collective collective = without_counts(request.collective);
-  bool has_one = collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
-  return has_one ? ceil_div(request.size_bytes(), static_cast<uint64_t>(nranks)) : request.size_bytes();
+  uint64_t all = request.size_bytes(), ranks = std::max<uint64_t>(1, host.ranks.size());
+  if (collective != TUTTI_GATHER && collective != TUTTI_SCATTER) return all;
+  bool has_root = &host == &topology.hosts[topology.ranks[request.root].host];
+  return has_root ? ceil_div(all, ranks) : ceil_div(all, topology.ranks.size());
 }
 
 bool may_pull(const Topology& topology) {
@@ -136,19 +138,19 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()),
       sending_ns_(topology_.ranks.size()) {
-  uint64_t bytes = inputs.request.size_bytes(), mean_bytes = mean_bytes_of(inputs.request, shape.nranks);
+  uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   // Each channel goes over a device of its own, as far as there are any.
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
   for (const TopologyHost& host : topology_.hosts) {
-    hosts_.push_back(make_host(host, {bytes, mean_bytes}, workers, lanes));
+    hosts_.push_back(make_host(host, {bytes, mean_bytes_of(inputs.request, topology_, host)}, workers, lanes));
     hosts_.back().pulls = inputs.pulled && collectives_try_pulls(host.inventory.costs);
   }
   if (topology_.has_gpu_ranks()) {
     wires_.emplace(topology_);
     gpu_ns_.resize(topology_.ranks.size());
   }
-  add_own_blocks(inputs.request);
+  add_own_blocks(inputs.request, inputs.pulled);
   if (topology_.nranks() != 1) return;
   if (is_on_gpu(0)) {
     wires_->touch(0, saturating_mul(2, bytes));
@@ -230,7 +232,7 @@ const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes)
 
 // Out of place a rank copies its own block as well. A broadcast's root does that slice by slice, each right after it
 // was stored for the others, so that it is in the second-level cache.
-void Work::add_own_blocks(const Request& request) {
+void Work::add_own_blocks(const Request& request, bool are_pulled) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
   bool of_root = collective == TUTTI_BROADCAST || collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
@@ -243,7 +245,7 @@ void Work::add_own_blocks(const Request& request) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
-    if (collective == TUTTI_BROADCAST) {
+    if (collective == TUTTI_BROADCAST && !are_pulled) {
       uint64_t cached_ns = ns_for(request.size_bytes(), host_of(rank).cached_copy_bytes_per_s);
       copy_ns = std::min(copy_ns, saturating_add(copy_ns, cached_ns) / 2);
     }
@@ -384,8 +386,8 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
   latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
   hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
-  bool is_ahead = has_root_ && !shape_.rendezvous && turn_ns == 0;
-  if (is_ahead) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
+  bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);
+  if (is_measured) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
   return is_in_slot;
 }
 
@@ -451,7 +453,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
   uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops - passed_hops, hop_ns_));
   if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
-  hops_ns -= std::min(hops_ns, ahead_ns_);
+  if (flows_one_way()) hops_ns -= std::min(hops_ns, ahead_ns_);
   hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
   // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already.
   uint64_t covered_hops_ns = saturating_mul(hops - passed_hops, covered_hop_ns_);

@@ -21,9 +21,9 @@ uint64_t streaming_min_bytes(const TopologyHost& host);
 // Whether messages find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
 inline bool messages_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }
 
-// Whether collectives do, too. Not where calibration found the way through slots quicker for large payloads, even if a
-// rank's copies into them and out of them come one after the other: there all ranks are in the same trial, in which a
-// call takes up to ten times as long where they take turns on a processor.
+// Whether collectives find it out, too. They do not where calibration found the way through slots quicker for large
+// payloads, even if a rank's copies into them and out of them come one after the other: all ranks are in a trial at
+// once, and with more ranks than processors a call that is pulled takes up to ten times as long.
 bool collectives_try_pulls(const Costs& costs);
 
 // What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.

@@ -218,6 +218,33 @@ TEST_CASE("a gather's ranks fill the last level with less than those that all ha
   CHECK(predicted_with(kSlow, TUTTI_ALL_GATHER) > predicted_with(kQuick, TUTTI_ALL_GATHER));
 }
 
+TEST_CASE("what a root has of all hosts' blocks is its own host's caches to hold") {
+  auto predicted_with = [](uint64_t memory_bytes_per_s) {
+    Topology topology = test::make_topology(16, 1, 2);
+    for (TopologyHost& host : topology.hosts) {
+      host.inventory.caches = {{2, 1 << 20, 2, 1}, {3, 32 << 20, 1, 2}};
+      host.network_bytes_per_s = {1'000'000'000'000, Origin::kProbe};
+      host.inventory.costs.copy_bytes_per_s.value = memory_bytes_per_s;
+      host.inventory.costs.memory_bytes_per_s.value = 2 * memory_bytes_per_s;
+    }
+    return predicted_of(topology, TUTTI_GATHER, 128 << 20);
+  };
+  CHECK(predicted_with(2'000'000'000) > predicted_with(20'000'000'000));
+}
+
+TEST_CASE("only who sends and receives nothing is ahead") {
+  Topology topology = test::make_topology(1, 2);
+  auto hop_ns = [&](Collective collective, const char* algorithm) {
+    Request request = bytes(64);
+    request.collective = collective;
+    request.root = has_root(collective) ? 0 : -1;
+    return predicted(must_choose(topology, request), algorithm);
+  };
+  uint64_t latency_ns = topology.hosts[0].inventory.costs.cache_line_ns.value;
+  CHECK(hop_ns(TUTTI_BROADCAST, "direct") < latency_ns + 25);
+  CHECK(hop_ns(TUTTI_REDUCE, "direct_two_shot") > 2 * (latency_ns + 25));
+}
+
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
   constexpr uint64_t kSmall = 4 << 10, kLarge = 64 << 10;
   int nranks = 2, cpus = 64;
