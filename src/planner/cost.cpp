@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/payload_sizes.h"
+#include "planner/rates.h"
 #include "planner/shape.h"
 #include "topology/caches.h"
 #include "topology/units.h"
@@ -30,78 +31,6 @@ constexpr uint64_t kGpuMessageNs = 100;
 constexpr uint64_t kGpuHopNs = 180;
 // What is staged waits for a copy between a GPU and its host.
 constexpr uint64_t kStagingNs = 8000;
-
-uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
-  unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
-  return ns > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(ns);
-}
-
-uint64_t saturating_add(uint64_t a, uint64_t b) { return std::min(a, UINT64_MAX / 4) + std::min(b, UINT64_MAX / 4); }
-
-uint64_t saturating_mul(uint64_t a, uint64_t b) {
-  unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
-  return product > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(product);
-}
-
-// `whole` * `part` / `of`, at least 1.
-uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
-  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
-}
-
-// Of what is left when something at `whole` per second has a part that goes at `part` per second.
-uint64_t rate_without(uint64_t whole, uint64_t part) {
-  if (whole >= part) return UINT64_MAX / 16;
-  return share_of(whole, part, part - whole);
-}
-
-// Of what takes the time of both.
-uint64_t rate_with(uint64_t one, uint64_t other) { return share_of(one, other, saturating_add(one, other)); }
-
-// Of blocks of so many bytes through a socket, by what was measured of the two sizes. A byte's time lies between
-// theirs: one of the rates may be that of what costs nothing.
-uint64_t rate_between(uint64_t usual, uint64_t large, uint64_t block_bytes) {
-  using Wide = unsigned __int128;
-  constexpr uint64_t kRange = kLargeTcpBlockBytes - kTcpBlockBytes;
-  uint64_t over = std::clamp(block_bytes, kTcpBlockBytes, kLargeTcpBlockBytes) - kTcpBlockBytes;
-  auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
-  Wide sum = std::max<Wide>(1, time(kRange - over, usual) + time(over, large));
-  return static_cast<uint64_t>(std::clamp<Wide>((Wide{kRange} << 64) / sum, 1, UINT64_MAX / 16));
-}
-
-// How much of what a call touches lies where, in parts of kWhole.
-struct Residence {
-  static constexpr uint64_t kWhole = uint64_t{1} << 32;
-  uint64_t l2 = 0;
-  uint64_t last_level = 0;
-  uint64_t memory = 0;
-
-  // Payload per second, of what a core reaches in each of them.
-  uint64_t rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const {
-    using Wide = unsigned __int128;
-    auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
-    Wide sum = time(l2, l2_rate) + time(last_level, last_level_rate) + time(memory, memory_rate);
-    return static_cast<uint64_t>(std::clamp<Wide>((Wide{kWhole} << 64) / sum, 1, UINT64_MAX / 16));
-  }
-};
-
-// Input, output and slots in flight, over and over: of the rank that has most, and of all in the mean. Of what exceeds
-// the last level, which all cores fill, that still has its part. A core's own cache loses what was used least recently,
-// which is what comes next: it has nothing left of twice its size.
-Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes) {
-  using Wide = unsigned __int128;
-  auto part = [](uint64_t held, uint64_t bytes) {
-    Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
-    return static_cast<uint64_t>(std::min<Wide>(Residence::kWhole, Wide{held} * Residence::kWhole / touched));
-  };
-  uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
-  Residence found;
-  uint64_t at_most = 2 * part(l2_bytes, most_bytes);
-  found.l2 = at_most - std::min(at_most, Residence::kWhole);
-  uint64_t in_caches = part(std::max(l2_bytes, last_level_bytes_per_rank(host)), mean_bytes);
-  found.last_level = std::max(in_caches, found.l2) - found.l2;
-  found.memory = Residence::kWhole - found.l2 - found.last_level;
-  return found;
-}
 
 // What each of the host's ranks has in the mean. Of a gather or scatter the root alone has all blocks, others have one.
 uint64_t mean_bytes_of(const Request& request, const Topology& topology, const TopologyHost& host) {
@@ -150,7 +79,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
     wires_.emplace(topology_);
     gpu_ns_.resize(topology_.ranks.size());
   }
-  add_own_blocks(inputs.request, inputs.pulled);
+  add_own_blocks(inputs.request);
   if (topology_.nranks() != 1) return;
   if (is_on_gpu(0)) {
     wires_->touch(0, saturating_mul(2, bytes));
@@ -232,7 +161,7 @@ const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes)
 
 // Out of place a rank copies its own block as well. A broadcast's root does that slice by slice, each right after it
 // was stored for the others, so that it is in the second-level cache.
-void Work::add_own_blocks(const Request& request, bool are_pulled) {
+void Work::add_own_blocks(const Request& request) {
   Collective collective = without_counts(request.collective);
   bool of_all = collective == TUTTI_ALL_TO_ALL || collective == TUTTI_ALL_GATHER;
   bool of_root = collective == TUTTI_BROADCAST || collective == TUTTI_GATHER || collective == TUTTI_SCATTER;
@@ -245,7 +174,7 @@ void Work::add_own_blocks(const Request& request, bool are_pulled) {
       continue;
     }
     uint64_t copy_ns = ns_for(ceil_div(request.size_bytes(), blocks), host_of(rank).own_copy_bytes_per_s);
-    if (collective == TUTTI_BROADCAST && !are_pulled) {
+    if (collective == TUTTI_BROADCAST && !host_of(rank).pulls) {
       uint64_t cached_ns = ns_for(request.size_bytes(), host_of(rank).cached_copy_bytes_per_s);
       copy_ns = std::min(copy_ns, saturating_add(copy_ns, cached_ns) / 2);
     }

@@ -105,7 +105,7 @@ class Work {
   static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
   static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes);
-  void add_own_blocks(const Request& request, bool are_pulled);
+  void add_own_blocks(const Request& request);
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }

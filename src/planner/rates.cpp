@@ -1,0 +1,65 @@
+#include "planner/rates.h"
+
+#include <algorithm>
+
+#include "topology/caches.h"
+#include "topology/units.h"
+
+namespace tutti {
+
+uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
+  unsigned __int128 ns = static_cast<unsigned __int128>(bytes) * 1'000'000'000 / std::max<uint64_t>(1, bytes_per_s);
+  return ns > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(ns);
+}
+
+uint64_t saturating_add(uint64_t a, uint64_t b) { return std::min(a, UINT64_MAX / 4) + std::min(b, UINT64_MAX / 4); }
+
+uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
+  return product > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(product);
+}
+
+uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
+  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
+}
+
+uint64_t rate_without(uint64_t whole, uint64_t part) {
+  if (whole >= part) return UINT64_MAX / 16;
+  return share_of(whole, part, part - whole);
+}
+
+uint64_t rate_with(uint64_t one, uint64_t other) { return share_of(one, other, saturating_add(one, other)); }
+
+uint64_t rate_between(uint64_t usual, uint64_t large, uint64_t block_bytes) {
+  using Wide = unsigned __int128;
+  constexpr uint64_t kRange = kLargeTcpBlockBytes - kTcpBlockBytes;
+  uint64_t over = std::clamp(block_bytes, kTcpBlockBytes, kLargeTcpBlockBytes) - kTcpBlockBytes;
+  auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
+  Wide sum = std::max<Wide>(1, time(kRange - over, usual) + time(over, large));
+  return static_cast<uint64_t>(std::clamp<Wide>((Wide{kRange} << 64) / sum, 1, UINT64_MAX / 16));
+}
+
+uint64_t Residence::rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const {
+  using Wide = unsigned __int128;
+  auto time = [](uint64_t part, uint64_t rate) { return (Wide{part} << 64) / std::max<uint64_t>(1, rate); };
+  Wide sum = time(l2, l2_rate) + time(last_level, last_level_rate) + time(memory, memory_rate);
+  return static_cast<uint64_t>(std::clamp<Wide>((Wide{kWhole} << 64) / sum, 1, UINT64_MAX / 16));
+}
+
+Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes) {
+  using Wide = unsigned __int128;
+  auto part = [](uint64_t held, uint64_t bytes) {
+    Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
+    return static_cast<uint64_t>(std::min<Wide>(Residence::kWhole, Wide{held} * Residence::kWhole / touched));
+  };
+  uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
+  Residence found;
+  uint64_t at_most = 2 * part(l2_bytes, most_bytes);
+  found.l2 = at_most - std::min(at_most, Residence::kWhole);
+  uint64_t in_caches = part(std::max(l2_bytes, last_level_bytes_per_rank(host)), mean_bytes);
+  found.last_level = std::max(in_caches, found.l2) - found.l2;
+  found.memory = Residence::kWhole - found.l2 - found.last_level;
+  return found;
+}
+
+}  // namespace tutti
