@@ -171,8 +171,8 @@ void Communicator::bind() {
 }
 
 // Whether receivers pull private memory. The kernel cannot store past the caches, which decides among near processors;
-// among far ones that hardly matters, and a trial shows it. What all ranks know decides which calls are tried, so that
-// they count the same ones.
+// among far ones that hardly matters, and a trial shows it, unless calibration has found that slots are quicker. What
+// all ranks know decides which calls are tried, so that they count the same ones.
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.common_slots = links_->common_slots();

@@ -129,7 +129,7 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     return {};
   }
   if (arrival.offer != 0) {
-    bool may_ask = options_.messages_try_pulls && arrival.address != 0 && arrival.size_bytes >= kLeastTried;
+    bool may_ask = options_.messages_try_pulls && arrival.address != 0;
     if (may_ask) follow_trials(receive);
     bool readable = arrival.window || transfer.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);

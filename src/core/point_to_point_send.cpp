@@ -132,9 +132,10 @@ bool PointToPoint::may_be_lent(Peer& peer, uint64_t size_bytes) const {
   return size_bytes >= options_.lent_min_bytes && !memory_.empty() && peer.mapped();
 }
 
-// From kLeastTried on the receiver decides whether he pulls.
+// What fits into a slot is there before its receiver could say that he pulls.
 bool PointToPoint::may_be_pulled(Peer& peer, uint64_t size_bytes) const {
-  return size_bytes >= kLeastTried && options_.messages_try_pulls && peer.mapped() && peer.link().traits().pullable;
+  bool fits_slot = size_bytes <= StreamLayout::kDirect.slot_bytes;
+  return !fits_slot && options_.messages_try_pulls && peer.mapped() && peer.link().traits().pullable;
 }
 
 // Where a device reads shared memory itself, it is told which.

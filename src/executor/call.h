@@ -28,8 +28,8 @@ struct DataPathOptions {
   uint64_t pull_min_bytes = kLeastPulled;          // lend private memory to a peer that can pull from this size on
   uint64_t lent_min_bytes = kLeastTried;           // messages of this size on are read where they lie, if they can be
   uint64_t windows_min_bytes = 4 * 1024;           // calls made again use shared buffers of this size on in place
-  bool messages_try_pulls = false;                 // of kLeastTried or more, and find out what is quicker
-  bool collectives_try_pulls = false;              // collectives do as well
+  bool messages_try_pulls = false;                 // those that fit into no slot, and find out what is quicker
+  bool collectives_try_pulls = false;              // collectives of kLeastTried or more do as well
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
   Spread spread;                                   // of slots
   float memory_ns_per_byte = 0.1F;                 // of a copy by one core, in memory

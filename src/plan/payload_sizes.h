@@ -5,9 +5,9 @@
 
 namespace tutti {
 
-// Where the kernel lets a receiver read its sender's private memory, calls and messages of so many bytes and more find
-// out whether that is quicker than to go through slots; less is not worth a look at the clock. A pull takes a
-// microsecond or so, whatever its size, and is of so much at least.
+// Where the kernel lets a receiver read its sender's private memory, collectives of so many bytes and more, and
+// messages that fit into no slot, find out whether that is quicker than slots are; less is not worth a look at
+// the clock. A pull takes a microsecond or so, whatever its size, and is of so much at least.
 inline constexpr uint64_t kLeastTried = 64 * 1024;
 inline constexpr uint64_t kLeastPulled = 32 * 1024;
 

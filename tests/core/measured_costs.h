@@ -14,8 +14,8 @@
 
 namespace tutti::test {
 
-// By these costs slots are quicker at all sizes where a slot's two copies overlap, but no quicker than pulls where they
-// come one after the other: collectives try pulls.
+// By these costs slots are quicker at all sizes where a slot's two copies overlap. Where they come one after the other
+// they are no quicker than pulls at the usual rate, so that collectives try these; at a lower one they are.
 struct MeasuredCosts {
   const std::string file = fmt::format("{}/tutti-costs-{}.json", std::filesystem::temp_directory_path().string(),
                                        ::getpid());

@@ -41,7 +41,7 @@ extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long
 namespace tutti::test {
 namespace {
 
-constexpr size_t kOneSlice = 16 * 1024;  // floats: the least that is tried
+constexpr size_t kOneSlice = 16 * 1024;  // floats: the least collective that is tried, and what fits into a slot
 
 // The first trial of calls of such a size, from the third call on: many through slots, of which the last four count,
 // and some that pull, of which all but the first two do. Further trials take as many of each way.
@@ -115,7 +115,7 @@ TEST_CASE("a root's memory is pulled as long as its receiver finds that quicker"
 }
 
 TEST_CASE("where calibration found slots quicker collectives pull nothing, however slow these are, and messages do") {
-  constexpr int kCalls = 600, kMessages = kOfSlices.end();
+  constexpr int kCalls = 600, kMessages = kOfTwoSlices.end();
   std::array<int, 2> of_calls{}, of_messages{};
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     Broadcast call{comm, rank, std::vector<float>(kOneSlice)};
@@ -125,8 +125,9 @@ TEST_CASE("where calibration found slots quicker collectives pull nothing, howev
       wrong += call.run();
     }
     of_calls[rank] = own_pulls;
+    std::vector<float> message(2 * kOneSlice);
     for (int i = 0; i < kMessages; ++i) {
-      std::vector requests{start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, call.data, 1 - rank, 0)};
+      std::vector requests{start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, message, 1 - rank, 0)};
       wrong += wait_all(comm, requests);
     }
     of_messages[rank] = own_pulls - of_calls[rank];
@@ -244,14 +245,14 @@ TEST_CASE("what is to be combined is tried, too") {
 }
 
 TEST_CASE("of messages that come at once one is tried, and all go the way that was quicker") {
-  constexpr int kRounds = kOfSlices.end() + 4;
+  constexpr int kRounds = kOfTwoSlices.end() + 4;
   const int at_once = GENERATE(1, 2, 8);
   INFO(at_once << " at once");
   std::array<int, kRounds> pulled{};
   std::barrier together(2);
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     are_pulls_slow = true;
-    std::vector<std::vector<float>> data(at_once, std::vector<float>(kOneSlice));
+    std::vector<std::vector<float>> data(at_once, std::vector<float>(2 * kOneSlice));
     std::string wrong;
     for (int round = 0; round < kRounds; ++round) {
       together.arrive_and_wait();
@@ -272,9 +273,30 @@ TEST_CASE("of messages that come at once one is tried, and all go the way that w
   if (!ran) return;
   // Some of those at once may come alone.
   int all = std::accumulate(pulled.begin(), pulled.end(), 0);
-  CHECK(all >= kOfSlices.pulls);
-  CHECK(all <= (at_once == 1 ? 1 : 2) * kOfSlices.pulls);
+  CHECK(all >= kOfTwoSlices.pulls);
+  CHECK(all <= (at_once == 1 ? 1 : 2) * kOfTwoSlices.pulls);
   CHECK(pulled[kRounds - 1] == 0);
+}
+
+TEST_CASE("a message that fits into a slot is sent without asking who receives it, and not pulled") {
+  std::array<int, 2> pulled{};
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    std::vector<float> data(kOneSlice);
+    std::string wrong;
+    int before = own_pulls;
+    for (int i = 0; i < kOfSlices.end() && wrong.empty(); ++i) {
+      if (rank == 0) fill(data, 0, 1, i);
+      // A send that waited for its receiver would not return before the barrier.
+      if (rank == 0) wrong += send(comm, data, 1, i);
+      if (tutti_barrier(comm, nullptr) != TUTTI_SUCCESS) wrong += tutti_last_error(comm);
+      if (rank == 0) continue;
+      wrong += receive(comm, data, 0, i);
+      wrong += compare(data, 0, 1, i);
+    }
+    pulled[rank] = own_pulls - before;
+    return wrong;
+  });
+  if (ran) CHECK(pulled == std::array{0, 0});
 }
 
 }  // namespace tutti::test
