@@ -32,15 +32,6 @@ constexpr uint64_t kGpuHopNs = 180;
 // What is staged waits for a copy between a GPU and its host.
 constexpr uint64_t kStagingNs = 8000;
 
-// What each of the host's ranks has in the mean. Of a gather or scatter the root alone has all blocks, others have one.
-uint64_t mean_bytes_of(const Request& request, const Topology& topology, const TopologyHost& host) {
-  Collective collective = without_counts(request.collective);
-  uint64_t all = request.size_bytes(), ranks = std::max<uint64_t>(1, host.ranks.size());
-  if (collective != TUTTI_GATHER && collective != TUTTI_SCATTER) return all;
-  bool has_root = &host == &topology.hosts[topology.ranks[request.root].host];
-  return has_root ? ceil_div(all, ranks) : ceil_div(all, topology.ranks.size());
-}
-
 bool may_pull(const Topology& topology) {
   return std::any_of(topology.ranks.begin(), topology.ranks.end(), [&](const TopologyRank& rank) {
     const TopologyHost& host = topology.hosts[rank.host];
@@ -72,7 +63,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   // Each channel goes over a device of its own, as far as there are any.
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
   for (const TopologyHost& host : topology_.hosts) {
-    hosts_.push_back(make_host(host, {bytes, mean_bytes_of(inputs.request, topology_, host)}, workers, lanes));
+    hosts_.push_back(make_host(host, sizes_of(inputs.request, topology_, host), workers, lanes));
     hosts_.back().pulls = inputs.pulled && collectives_try_pulls(host.inventory.costs);
   }
   if (topology_.has_gpu_ranks()) {
@@ -86,6 +77,16 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   } else {
     rank_ns_[0] = kMessageNs + ns_for(bytes, hosts_[0].own_copy_bytes_per_s);
   }
+}
+
+// Of a gather or scatter the root alone has all blocks, others have one.
+Work::Sizes Work::sizes_of(const Request& request, const Topology& topology, const TopologyHost& host) {
+  Collective collective = without_counts(request.collective);
+  uint64_t all = request.size_bytes();
+  if (collective != TUTTI_GATHER && collective != TUTTI_SCATTER) return {all, all};
+  uint64_t block = ceil_div(all, topology.ranks.size());
+  bool has_root = &host == &topology.hosts[topology.ranks[request.root].host];
+  return has_root ? Sizes{all, ceil_div(all, host.ranks.size())} : Sizes{block, block};
 }
 
 Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const {
@@ -293,8 +294,7 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
     sender_ns = saturating_add(sender_ns, out_ns);
     receiver_ns = saturating_add(receiver_ns, in_ns);
     sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.send_ns));
-    // A rank that only sends is ahead of its receiver, which does nothing meanwhile, unless others have its processor.
-    if (!has_root_ || sender.turn_ns > 0) covered_hop_ns_ = std::max(covered_hop_ns_, sender.send_ns);
+    covered_hop_ns_ = std::max(covered_hop_ns_, sender.send_ns);
     uint64_t slices_bytes = saturating_mul(saturating_mul(kSlicesOnTheWay, shape_.slice_bytes), shape_.channels);
     uint64_t window = std::min(bytes, slices_bytes);
     sender.socket_bytes = saturating_add(sender.socket_bytes, total_bytes);
@@ -309,12 +309,10 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   message_ns_ = std::max(message_ns_, slice_ns - std::min(slice_ns, calls_ns));
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
-  // After its line the first of a payload's comes from the other core too, before any is fetched ahead. A rank
-  // that only sends is ahead of its receiver.
-  uint64_t ways = link.mapped && bytes > kLineBytes && !has_root_ ? 2 : 1;
-  uint64_t latency_ns = saturating_mul(link.latency_ns.value, ways);
-  latency_ns = saturating_add(latency_ns, kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
-  hop_ns_ = std::max(hop_ns_, saturating_add(latency_ns, kHopNs));
+  uint64_t way_ns = saturating_add(link.latency_ns.value, kHopNs + kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
+  // After its line the first of a payload's comes from the other core too, before any is fetched ahead.
+  uint64_t second_way_ns = link.mapped && bytes > kLineBytes ? link.latency_ns.value : 0;
+  count_hop({saturating_add(way_ns, second_way_ns), way_ns});
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);
   if (is_measured) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
   return is_in_slot;
@@ -331,7 +329,12 @@ void Work::send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes
   for (int rank : {from, to}) gpu_ns_[rank] = saturating_add(gpu_ns_[rank], steps_ns);
   uint64_t slice_ns = ns_for(bytes / messages, link.bytes_per_s.value);
   message_ns_ = std::max(message_ns_, saturating_add(slice_ns, 2 * kGpuMessageNs));
-  hop_ns_ = std::max(hop_ns_, saturating_add(link.latency_ns.value, kGpuHopNs));
+  uint64_t way_ns = saturating_add(link.latency_ns.value, kGpuHopNs);
+  count_hop({way_ns, way_ns});
+}
+
+void Work::count_hop(HopNs ns) {
+  hop_ns_ = {std::max(hop_ns_.mutual, ns.mutual), std::max(hop_ns_.one_way, ns.one_way)};
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes, int times) {
@@ -373,19 +376,24 @@ bool Work::is_filled_by_next() const {
 
 void Work::end_phase(uint64_t hops) {
   ended_hops_ = saturating_add(ended_hops_, hops);
-  ended_hops_ns_ = saturating_add(ended_hops_ns_, saturating_mul(hops, hop_ns_));
-  slowest_hop_ns_ = std::max(slowest_hop_ns_, hop_ns_);
-  hop_ns_ = 0;
+  for (auto flow : {&HopNs::mutual, &HopNs::one_way}) {
+    ended_hops_ns_.*flow = saturating_add(ended_hops_ns_.*flow, saturating_mul(hops, hop_ns_.*flow));
+    slowest_hop_ns_.*flow = std::max(slowest_hop_ns_.*flow, hop_ns_.*flow);
+  }
+  hop_ns_ = {};
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
-  uint64_t hops_ns = saturating_add(ended_hops_ns_, saturating_mul(hops - passed_hops, hop_ns_));
-  if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_, hop_ns_));
+  auto flow = flows_one_way() ? &HopNs::one_way : &HopNs::mutual;
+  uint64_t hops_ns = saturating_add(ended_hops_ns_.*flow, saturating_mul(hops - passed_hops, hop_ns_.*flow));
+  if (shape_.rendezvous) hops_ns = saturating_add(hops_ns, std::max(slowest_hop_ns_.*flow, hop_ns_.*flow));
   if (flows_one_way()) hops_ns -= std::min(hops_ns, ahead_ns_);
   hops = saturating_add(hops, ended_hops_ + (shape_.rendezvous ? 1 : 0));
-  // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already.
-  uint64_t covered_hops_ns = saturating_mul(hops - passed_hops, covered_hop_ns_);
+  // A message's way over a socket begins with the call that sends it, and those of the busiest are counted already. Of
+  // what flows one way the receiver does nothing meanwhile, unless others have its processor.
+  bool is_covered = !flows_one_way() || turn_ns_ > 0;
+  uint64_t covered_hops_ns = is_covered ? saturating_mul(hops - passed_hops, covered_hop_ns_) : 0;
   uint64_t busiest_ns = 0, latency_ns = hops_ns, network_ns = 0;
   auto consider = [&](uint64_t ns, uint64_t sending_ns) {
     uint64_t exposed_ns = hops_ns - std::min({hops_ns, covered_hops_ns, sending_ns});

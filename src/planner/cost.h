@@ -93,6 +93,13 @@ class Work {
     uint64_t network_bytes = 0;
   };
 
+  // Of a hop, where ranks wait for some that wait for them, and where all flows one way and senders are ahead.
+  struct HopNs {
+    uint64_t mutual = 0;
+    uint64_t one_way = 0;
+  };
+  void count_hop(HopNs ns);
+
   // Whether the sender still has to store a payload for this receiver, or has for an earlier one, with whom it shares
   // the slot.
   enum class Slot : uint8_t { kOwn, kFilled };
@@ -121,11 +128,12 @@ class Work {
   bool follows_without_waiting() const;
   // And over sockets, where messages wait in the kernel, the next call fills what one of a single slice leaves idle.
   bool is_filled_by_next() const;
-  // Of buffers: of the rank that has most, and in the mean.
+  // Of the buffers of a host's ranks: of the one that has most, and in the mean.
   struct Sizes {
     uint64_t most_bytes;
     uint64_t mean_bytes;
   };
+  static Sizes sizes_of(const Request& request, const Topology& topology, const TopologyHost& host);
   Host make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const;
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
 
@@ -143,15 +151,16 @@ class Work {
   uint64_t sends_ = 0;         // pairs of ranks, each as often as it has payloads of another kind
   uint64_t socket_sends_ = 0;  // those over sockets
   uint64_t most_slices_ = 1;   // from one to the other in one of these
-  uint64_t hop_ns_ = 0;      // the slowest link's, of this phase
-  uint64_t ended_hops_ = 0;  // of earlier ones
-  uint64_t ended_hops_ns_ = 0;
-  uint64_t slowest_hop_ns_ = 0;
+  HopNs hop_ns_;               // the slowest link's, of this phase
+  uint64_t ended_hops_ = 0;    // of earlier ones
+  HopNs ended_hops_ns_;
+  HopNs slowest_hop_ns_;
   // Of calls one after the other in which some only send, and are ahead of their receivers: these find a message in
   // shared memory there, and wait for about half of one's way over a socket, as measured.
   uint64_t ahead_ns_ = 0;
-  uint64_t covered_hop_ns_ = 0;  // so much of it is a system call of the sender, which has its own to make meanwhile
-  uint64_t message_ns_ = 0;  // the slowest slice from a sender's memory to its receiver's
+  // So much of a hop is a system call of the sender, while its receiver has calls of its own to make.
+  uint64_t covered_hop_ns_ = 0;
+  uint64_t message_ns_ = 0;    // the slowest slice from a sender's memory to its receiver's
 };
 
 }  // namespace tutti

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "topology/caches.h"
-#include "topology/units.h"
 
 namespace tutti {
 

@@ -36,9 +36,9 @@ struct Residence {
   uint64_t rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const;
 };
 
-// Input, output and slots in flight, over and over: of the rank that has most, and of the host's in the mean. Of what
-// exceeds the last level, which all cores fill, that still has its part. A core's own cache loses what was used least
-// recently, which is what comes next: it has nothing left of twice its size.
+// Input, output and slots in flight, over and over: of the rank that has most on this host, and of all its ranks in the
+// mean. Of what exceeds the last level, which all cores fill, that still has its part. A core's own cache loses what
+// was used least recently, which is what comes next: it has nothing left of twice its size.
 Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes);
 
 }  // namespace tutti

@@ -1,7 +1,6 @@
 // What predictions count: processors, memory, caches, slots.
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 #include "planner/choices.h"
@@ -210,31 +209,84 @@ TEST_CASE("a gather's ranks fill the last level with less than those that all ha
   CHECK(predicted_with(kSlow, TUTTI_ALL_GATHER) > predicted_with(kQuick, TUTTI_ALL_GATHER));
 }
 
-TEST_CASE("what a root has of all hosts' blocks is its own host's caches to hold") {
-  auto predicted_with = [](uint64_t memory_bytes_per_s) {
+TEST_CASE("what a root has of all hosts' blocks is its own host's caches to hold, and others hold one") {
+  constexpr int kRoot = 5;
+  auto predicted_with = [](uint64_t size_bytes, auto&& set_root, auto&& set_other) {
     Topology topology = test::make_topology(16, 1, 2);
     for (TopologyHost& host : topology.hosts) {
       host.inventory.caches = {{2, 1 << 20, 2, 1}, {3, 32 << 20, 1, 2}};
       host.network_bytes_per_s = {1'000'000'000'000, Origin::kProbe};
-      host.inventory.costs.copy_bytes_per_s.value = memory_bytes_per_s;
-      host.inventory.costs.memory_bytes_per_s.value = 2 * memory_bytes_per_s;
+      Costs& costs = host.inventory.costs;
+      &host == &topology.hosts[kRoot] ? set_root(costs) : set_other(costs);
     }
-    return predicted_of(topology, TUTTI_GATHER, 128 << 20);
+    Request request = bytes(size_bytes);
+    request.collective = TUTTI_GATHER;
+    request.root = kRoot;
+    return predicted(must_choose(topology, request), "direct");
   };
-  CHECK(predicted_with(2'000'000'000) > predicted_with(20'000'000'000));
+  auto nothing = [](Costs&) {};
+  auto memory = [](uint64_t bytes_per_s) {
+    return [bytes_per_s](Costs& costs) {
+      costs.copy_bytes_per_s.value = bytes_per_s;
+      costs.memory_bytes_per_s.value = 2 * bytes_per_s;
+    };
+  };
+  auto last_level = [](uint64_t bytes_per_s) {
+    return [bytes_per_s](Costs& costs) { costs.last_level_copy_bytes_per_s.value = bytes_per_s; };
+  };
+  constexpr uint64_t kLarge = 128 << 20, kOfSmallBlocks = 4 << 20;
+  CHECK(predicted_with(kLarge, memory(2'000'000'000), nothing) >
+        predicted_with(kLarge, memory(20'000'000'000), nothing));
+  CHECK(predicted_with(kLarge, nothing, memory(2'000'000'000)) ==
+        predicted_with(kLarge, nothing, memory(20'000'000'000)));
+  CHECK(predicted_with(kOfSmallBlocks, nothing, last_level(10'000'000)) ==
+        predicted_with(kOfSmallBlocks, nothing, last_level(10'000'000'000)));
 }
 
-TEST_CASE("only who sends and receives nothing is ahead") {
-  Topology topology = test::make_topology(1, 2);
-  auto hop_ns = [&](Collective collective, const char* algorithm) {
-    Request request = bytes(64);
+TEST_CASE("where a broadcast is pulled its root finds nothing in its second-level cache") {
+  Topology topology = test::make_topology(1, 4, 2);
+  topology.hosts[0].inventory.caches = {{2, 1 << 20, 2, 1}, {3, 64 << 20, 1, 2}};
+  Costs& costs = topology.hosts[0].inventory.costs;
+  // Picoseconds for a byte: 10, 100, to pull 100, and of a slot 1000.
+  costs.cached_copy_bytes_per_s.value = 100'000'000'000;
+  costs.last_level_copy_bytes_per_s.value = 10'000'000'000;
+  costs.slot_store_bytes_per_s = costs.slot_load_bytes_per_s = {1'000'000'000, Origin::kProbe};
+  costs.pull_bytes_per_s = {10'000'000'000, Origin::kProbe};
+  costs.pull_ns.value = 1;
+  // Four copies on two processors.
+  constexpr uint64_t kBytes = 4 << 20;
+  double ns = static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes));
+  CHECK_THAT(ns, Catch::Matchers::WithinRel(kBytes * 0.1 * 4 / 2, 0.05));
+}
+
+TEST_CASE("only who sends and receives nothing is ahead, in shared memory and over sockets") {
+  auto predicted_by = [](const Topology& topology, Collective collective, const char* algorithm, uint64_t size_bytes) {
+    Request request = bytes(size_bytes);
     request.collective = collective;
     request.root = has_root(collective) ? 0 : -1;
     return predicted(must_choose(topology, request), algorithm);
   };
+  Topology topology = test::make_topology(1, 2);
   uint64_t latency_ns = topology.hosts[0].inventory.costs.cache_line_ns.value;
-  CHECK(hop_ns(TUTTI_BROADCAST, "direct") < latency_ns + 25);
-  CHECK(hop_ns(TUTTI_REDUCE, "direct_two_shot") > 2 * (latency_ns + 25));
+  CHECK(predicted_by(topology, TUTTI_BROADCAST, "direct", 64) < latency_ns + 25);
+  // An all-reduce has the same hops, and each rank one message more, whose bytes cost next to nothing here.
+  Costs& costs = topology.hosts[0].inventory.costs;
+  for (Figure* figure : {&costs.cached_copy_bytes_per_s, &costs.cached_bytes_per_s,
+                         &costs.small_slot_store_bytes_per_s, &costs.small_slot_load_bytes_per_s}) {
+    figure->value = 1'000'000'000'000;
+  }
+  for (uint64_t size_bytes : {64, 1024}) {
+    uint64_t all_reduce_ns = predicted_by(topology, TUTTI_ALL_REDUCE, "direct_two_shot", size_bytes);
+    uint64_t reduce_ns = predicted_by(topology, TUTTI_REDUCE, "direct_two_shot", size_bytes);
+    CHECK(reduce_ns <= all_reduce_ns);
+    CHECK(reduce_ns + 30 > all_reduce_ns);
+  }
+  Topology sockets = topology;
+  sockets.forced_transport = "tcp";
+  CHECK(predicted_by(sockets, TUTTI_REDUCE, "direct_two_shot", 64) <=
+        predicted_by(sockets, TUTTI_ALL_REDUCE, "direct_two_shot", 64));
+  Topology rdma = test::with_rdma(2);
+  CHECK(predicted_by(rdma, TUTTI_BROADCAST, "direct", 64) > rdma.link(0, 1).latency_ns.value + 25);
 }
 
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
