@@ -142,11 +142,19 @@ static double of_rank_0(const struct peer* peer, double value) {
   return mean_over_ranks(peer, peer->rank == 0 ? value : 0) * peer->size;
 }
 
-/* Makes calls for at least so long. How many of them take about `seconds`: the same number on all ranks. */
-static int warm_up(const struct measurement* m, double seconds, double warm_up_s) {
+/* By the smallest call, before any that is measured or shows the bare program which of its ways is quickest. */
+static void settle(const struct peer* peer) {
+  double start = now_s();
+  while (of_rank_0(peer, now_s() - start) < kSettleS) {
+  }
+}
+
+/* How many calls take about `seconds`: the same number on all ranks. */
+static int warm_up(const struct measurement* m, double seconds) {
   double call_s = 0, spent_s = 0;
   int made = 0;
-  for (int batch = 1; made < kFewestWarmUpCalls || spent_s < warm_up_s; batch *= batch < kMostCalls ? 2 : 1) {
+  for (int batch = 1; made < kFewestWarmUpCalls || spent_s < seconds / kWarmUpShare;
+       batch *= batch < kMostCalls ? 2 : 1) {
     call_s = of_rank_0(m->peer, mean_s(m, batch));
     spent_s += batch * call_s;
     made += batch;
@@ -155,10 +163,10 @@ static int warm_up(const struct measurement* m, double seconds, double warm_up_s
   return wanted < kFewestCalls ? kFewestCalls : wanted > kMostCalls ? kMostCalls : (int)wanted;
 }
 
-static void measure_time(const struct measurement* m, double seconds, int is_first) {
+static void measure_time(const struct measurement* m, double seconds) {
   double wrong = count_wrong(m);
   /* Some libraries touch more of their own memory for the first time than a few calls do. */
-  int calls = warm_up(m, seconds, is_first && kSettleS > seconds / kWarmUpShare ? kSettleS : seconds / kWarmUpShare);
+  int calls = warm_up(m, seconds);
   double one_s = mean_s(m, calls) / (m->collective == kSendRecv ? 2 : 1);
   if (m->peer->rank == 0) printf("%zu %d %.4f %.0f\n", m->bytes, calls, one_s * 1e6, wrong);
 }
@@ -244,12 +252,13 @@ int run_loop(const struct peer* peer, int argc, char** argv) {
   }
   m.in = allocate(peer, largest_size(argc, argv));
   m.out = allocate(peer, largest_size(argc, argv));
+  if (!memory) settle(peer);
   for (int i = 3; i < argc; ++i) {
     set_size(&m, strtoull(argv[i], NULL, 10));
     if (memory)
       measure_memory(&m);
     else
-      measure_time(&m, strtod(argv[2], NULL), i == 3);
+      measure_time(&m, strtod(argv[2], NULL));
     fflush(stdout);
   }
   if (!peer->allocate) {

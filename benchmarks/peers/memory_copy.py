@@ -8,7 +8,7 @@ import multiprocessing
 import sys
 import time
 
-FEWEST_CALLS, MOST_CALLS = 3, 5000
+SETTLE_S, FEWEST_CALLS, MOST_CALLS = 0.3, 3, 100_000  # loop.c's
 
 
 def memory(size_bytes):
@@ -18,7 +18,15 @@ def memory(size_bytes):
     return mapped
 
 
+def settle(size):
+    to, source = memory(size), memory(size)
+    end = time.perf_counter() + SETTLE_S
+    while time.perf_counter() < end:
+        ctypes.memmove(to, source, size)
+
+
 def copies(barrier, times, seconds, sizes):
+    settle(sizes[0])
     for size in sizes:
         to, source = memory(size), memory(size)
         start = time.perf_counter()

@@ -99,24 +99,33 @@ def mean_s(call, result, calls):
     return mean_over_ranks((time.perf_counter() - start) / calls)
 
 
-def warm_up(call, result, seconds, warm_up_s):
+def of_rank_0(value):
+    """Bit by bit: not all ranks need add up in the same order."""
+    return mean_over_ranks(value if dist.get_rank() == 0 else 0.0) * dist.get_world_size()
+
+
+def settle():
+    start = time.perf_counter()
+    while of_rank_0(time.perf_counter() - start) < SETTLE_S:
+        pass
+
+
+def warm_up(call, result, seconds):
     made, spent, batch = 0, 0.0, 1
-    while made < FEWEST_WARM_UP_CALLS or spent < warm_up_s:
-        one = mean_s(call, result, batch)
-        # Rank 0's, bit by bit: not all ranks need add up in the same order.
-        one = mean_over_ranks(one if dist.get_rank() == 0 else 0.0) * dist.get_world_size()
+    while made < FEWEST_WARM_UP_CALLS or spent < seconds / WARM_UP_SHARE:
+        one = of_rank_0(mean_s(call, result, batch))
         spent += batch * one
         made += batch
-        batch = min(2 * batch, MOST_CALLS)
+        batch *= 2 if batch < MOST_CALLS else 1
     return int(min(max(seconds / one, FEWEST_CALLS), MOST_CALLS))
 
 
-def measure(collective, size_bytes, seconds, is_first, rank, size):
+def measure(collective, size_bytes, seconds, rank, size):
     count = size_bytes // 4 // (size if collective in MANY_BLOCKS else 1)
     wrong = count_wrong(collective, count, rank, size)
     # In place sums become sums of sums, and infinite in the end: they take no longer.
     call, result = COLLECTIVES[collective](lambda elements: values(0, elements, rank), count, size)
-    calls = warm_up(call, result, seconds, max(seconds / WARM_UP_SHARE, SETTLE_S if is_first else 0))
+    calls = warm_up(call, result, seconds)
     mean = mean_s(call, result, calls) / (2 if collective == "send_recv" else 1)
     if rank == 0:
         print(f"{size_bytes} {calls} {mean * 1e6:.4f} {wrong:.0f}", flush=True)
@@ -128,8 +137,9 @@ def main():
         sys.exit(NO_SUCH_COLLECTIVE)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=int(rank), world_size=int(size))
-    for i, size_bytes in enumerate(sizes):
-        measure(collective, int(size_bytes), float(seconds), i == 0, int(rank), int(size))
+    settle()
+    for size_bytes in sizes:
+        measure(collective, int(size_bytes), float(seconds), int(rank), int(size))
     dist.destroy_process_group()
 
 

@@ -257,6 +257,11 @@ class Compare(unittest.TestCase):
                 lines = [line.split() for line in done.stdout.splitlines()]
                 self.assertEqual([(size, found) for size, _, _, found in lines], [("8", wrong), ("4096", wrong)])
 
+    def test_rank_0_says_how_many_calls_are_made_where_sums_differ_between_ranks(self):
+        done = subprocess.run([os.environ["PEER_WRONG"], "2", "all_reduce", "0.02", "8", "4096"],
+                              capture_output=True, text=True, timeout=harness.LIMIT_S, check=True)
+        self.assertEqual([line.split()[3] for line in done.stdout.splitlines()], ["0", "0"])
+
     def test_drivers_refuse_wrong_usage(self):
         for arguments in (["sideways", "2", "all_reduce", "1", "8"], ["mapped", "0", "all_reduce", "1", "8"],
                           ["mapped", "2", "no_such", "1", "8"], ["private", "3", "send_recv", "1", "8"], []):
