@@ -35,8 +35,9 @@ void read(const char* from, size_t size_bytes) {
   asm volatile("" : : "x"(all));
 }
 
-// By most pairs of one right behind the other, so that what disturbs for a while decides nothing.
-bool streaming_wins(char* to, const char* from, size_t size_bytes) {
+// By most pairs of one right behind the other, so that what disturbs for a while decides nothing; and by at least so
+// many percent.
+bool streaming_wins(char* to, const char* from, size_t size_bytes, uint64_t percent) {
   constexpr int kPairs = 9;
   auto cached = [](__m128i* where, __m128i value) { _mm_store_si128(where, value); };
   auto streaming = [](__m128i* where, __m128i value) { _mm_stream_si128(where, value); };
@@ -49,7 +50,7 @@ bool streaming_wins(char* to, const char* from, size_t size_bytes) {
   int wins = 0;
   for (int i = 0; i < kPairs; ++i) {
     uint64_t streaming_ns = time_of(streaming);
-    wins += streaming_ns < time_of(cached);
+    wins += streaming_ns * 100 < time_of(cached) * (100 - percent);
   }
   return 2 * wins > kPairs;
 }
@@ -63,9 +64,13 @@ std::optional<uint64_t> measure(size_t largest_bytes, uint64_t last_level_bytes)
   ProbeBuffer from(largest_bytes);
   ProbeBuffer to(largest_bytes);
   if (from.data() == nullptr || to.data() == nullptr) return std::nullopt;
+  // Where the last level holds both buffers a copy hardly tells which is quicker, but calls that reduce as much take
+  // 1.15 to 1.26 times as long with stores past the caches, as measured.
+  constexpr uint64_t kPercentWithin = 10;
   uint64_t least = kNeverStreams;
   for (size_t size = largest_bytes; size >= kSmallest; size /= 2) {
-    if (!streaming_wins(to.data(), from.data(), size)) break;
+    uint64_t percent = 2 * size <= last_level_bytes ? kPercentWithin : 0;
+    if (!streaming_wins(to.data(), from.data(), size, percent)) break;
     least = size;
   }
   return least == kNeverStreams && largest_bytes < last_level_bytes ? last_level_bytes : least;
