@@ -1,7 +1,5 @@
 #include "executor/crew.h"
 
-#include <sched.h>
-
 #include <new>
 #include <system_error>
 
@@ -11,8 +9,7 @@
 
 namespace tutti {
 
-Crew::Crew(int helpers, const std::vector<int>& cpus) : cpus_(cpus) {
-  others_.reserve(cpus.size());
+Crew::Crew(int helpers, const std::vector<int>& cpus) {
   helpers_.reserve(static_cast<size_t>(helpers));
   try {
     for (int i = 0; i < helpers; ++i) {
@@ -39,7 +36,6 @@ Crew::~Crew() {
 }
 
 void Crew::run(const std::function<void()>& work) {
-  leave_processor_to_caller();
   {
     std::lock_guard lock(mutex_);
     work_ = &work;
@@ -50,17 +46,6 @@ void Crew::run(const std::function<void()>& work) {
   std::unique_lock lock(mutex_);
   work_ = nullptr;  // who has not woken up yet need not
   ended_.wait(lock, [this] { return helping_ == 0; });
-}
-
-// The kernel wakes a helper on an idle processor, or else behind who wakes it and works on for as long as the helper
-// could have helped: then it is better off on one that another rank gives up while it waits.
-void Crew::leave_processor_to_caller() {
-  int here = ::sched_getcpu();
-  if (here == left_ || cpus_.size() < 2) return;
-  left_ = here;
-  others_.assign(cpus_.begin(), cpus_.end());
-  std::erase(others_, here);
-  for (std::thread& helper : helpers_) (void)run_on(helper.native_handle(), others_);
 }
 
 void Crew::help() {

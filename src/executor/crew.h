@@ -18,12 +18,11 @@ class Crew {
   ~Crew();
 
   // Runs `work` here and on every helper that wakes up before it has returned here; returns when none of them is in it
-  // any more. One caller at a time. `work` does not throw. Helpers that have other processors leave this one.
+  // any more. One caller at a time. `work` does not throw.
   void run(const std::function<void()>& work);
 
  private:
   void help();
-  void leave_processor_to_caller();
 
   std::mutex mutex_;                             // guards what follows
   std::condition_variable begun_;
@@ -33,10 +32,6 @@ class Crew {
   int helping_ = 0;
   bool stops_ = false;
   std::vector<std::thread> helpers_;             // not guarded
-  // For run()'s caller alone.
-  const std::vector<int> cpus_;  // where helpers may run; empty: where they are
-  int left_ = -1;                // of these, the one that helpers leave to the caller
-  std::vector<int> others_;
 };
 
 }  // namespace tutti
