@@ -1,11 +1,13 @@
 /* A rank that all-reduces every type with every operation at odd sizes, in place and not, on both kinds of memory, and
- * compares with a plain loop: all_reduce_check [LARGEST COUNT]. Ranks also compare their results bit for bit through a
- * second all-reduce. Exit status 0: all right. */
+ * compares with a plain loop: all_reduce_check [LARGEST COUNT [FILE]]. Ranks also compare their results bit for bit
+ * through a second all-reduce. With FILE, all of it again and again, for the last time once FILE is there: who takes
+ * something away from the ranks, and then makes FILE, knows that they had to do without. Exit status 0: all right. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
 
 static const tutti_datatype_t kTypes[] = {TUTTI_INT8,    TUTTI_UINT8,   TUTTI_INT32,   TUTTI_UINT32, TUTTI_INT64,
                                           TUTTI_UINT64,  TUTTI_FLOAT16, TUTTI_FLOAT32, TUTTI_FLOAT64, TUTTI_BFLOAT16};
@@ -163,14 +165,9 @@ static size_t check_rounded_once(tutti_comm_t* comm, int nranks, tutti_datatype_
   return wrong;
 }
 
-int main(int argc, char** argv) {
-  size_t largest = argc > 1 ? strtoull(argv[1], NULL, 10) : SIZE_MAX;
-  tutti_comm_t* comm = NULL;
-  int rank = 0, nranks = 0;
-  check(tutti_comm_init_from_environment(&comm, NULL), NULL, "joining");
-  tutti_comm_rank(comm, &rank);
-  tutti_comm_size(comm, &nranks);
-  size_t wrong = 0, cases = 0;
+/* Every type, operation and kind of memory at all counts up to `largest`; returns the number of wrong elements. */
+static size_t check_all(tutti_comm_t* comm, int rank, int nranks, size_t largest, size_t* cases) {
+  size_t wrong = 0;
   for (size_t c = 0; c < sizeof kCounts / sizeof *kCounts && kCounts[c] <= largest; ++c) {
     size_t count = kCounts[c], bytes = count * 8;
     void *shared_in = NULL, *shared_out = NULL;
@@ -179,7 +176,7 @@ int main(int argc, char** argv) {
     void *in = malloc(bytes), *out = malloc(bytes);
     for (size_t t = 0; t < sizeof kTypes / sizeof *kTypes; ++t) {
       for (size_t o = 0; o < sizeof kOps / sizeof *kOps; ++o) {
-        for (int variant = 0; variant < 4; ++variant, ++cases) {
+        for (int variant = 0; variant < 4; ++variant, ++*cases) {
           int shared = variant / 2;
           void* result = shared ? shared_out : out;
           wrong += run(comm, rank, nranks, kTypes[t], kOps[o], count, variant % 2, shared ? shared_in : in, result);
@@ -196,6 +193,29 @@ int main(int argc, char** argv) {
     free(out);
     tutti_mem_free(shared_in);
     tutti_mem_free(shared_out);
+  }
+  return wrong;
+}
+
+/* Whether a rank sees the file: all have the same answer. */
+static int is_there(tutti_comm_t* comm, const char* file) {
+  int32_t there = access(file, F_OK) == 0;
+  check(tutti_all_reduce(&there, &there, 1, TUTTI_INT32, TUTTI_MAX, comm, NULL), comm, "whether the file is there");
+  return there;
+}
+
+int main(int argc, char** argv) {
+  size_t largest = argc > 1 ? strtoull(argv[1], NULL, 10) : SIZE_MAX;
+  const char* file = argc > 2 ? argv[2] : NULL;
+  tutti_comm_t* comm = NULL;
+  int rank = 0, nranks = 0, last = 0;
+  check(tutti_comm_init_from_environment(&comm, NULL), NULL, "joining");
+  tutti_comm_rank(comm, &rank);
+  tutti_comm_size(comm, &nranks);
+  size_t wrong = 0, cases = 0;
+  while (!last) {
+    last = file == NULL || is_there(comm, file);
+    wrong += check_all(comm, rank, nranks, largest, &cases);
   }
   if (rank == 0) printf("%zu cases on %d ranks: %zu wrong\n", cases, nranks, wrong);
   check(tutti_comm_destroy(comm), NULL, "leaving");

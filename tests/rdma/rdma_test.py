@@ -234,10 +234,11 @@ class Faults(GuestTest):
             bash /run/guest/add-pair 2
             export TUTTI_TRANSPORT=verbs TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
             tutti run -n 2 --no-prefix -- bash -c \
-              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec {check} 65537' > /tmp/out 2> /tmp/err &
-            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do sleep 0.1; done
+              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec {check} 65537 /tmp/lost' \
+              > /tmp/out 2> /tmp/err &
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do kill -0 $!; sleep 0.1; done
             sleep 0.5
-            ip link set rdv0 down
+            ip link set rdv0 down; touch /tmp/lost
             wait $! || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", 300)
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(done.stdout, r"cases on 2 ranks: 0 wrong\n$", done)
@@ -250,12 +251,12 @@ class Faults(GuestTest):
             bash /run/guest/add-pair 2
             export TUTTI_TRANSPORT=verbs TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
             tutti run -n 2 --no-prefix -- bash -c \
-              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec stdbuf -oL {check} 65537' \
+              'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec stdbuf -oL {check} 65537 /tmp/lost' \
               > /tmp/out 2> /tmp/err & job=$!
-            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do sleep 0.1; done
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do kill -0 $job; sleep 0.1; done
             sleep 0.5
             tc qdisc add dev lo root netem loss 100%
-            ip link set rdv0 down
+            ip link set rdv0 down; touch /tmp/lost
             for i in {{1..80}}; do grep -q 'case' /tmp/out && break; sleep 0.1; done
             grep -q 'case' /tmp/out && echo done in silence
             tc qdisc del dev lo root
@@ -271,12 +272,13 @@ class Faults(GuestTest):
             {TCP_BESIDE}
             export TUTTI_IB_TIMEOUT=10 TUTTI_IB_RETRIES=2 TUTTI_LOG=debug
             tutti run -n {ranks} --no-prefix -- unshare -m bash /tmp/rank {job.program("all_reduce_check")} 65537 \
-              > /tmp/out 2> /tmp/err & job=$!
+              /tmp/lost > /tmp/out 2> /tmp/err & job=$!
             until [ "$(grep -c 'debug: connected to rank .* over verbs' /tmp/err)" -ge {ranks} ]; do
               kill -0 $job; sleep 0.1
             done
             sleep 0.5
             {lose}
+            touch /tmp/lost
             wait $job || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", seconds)
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(done.stdout, rf"cases on {ranks} ranks: 0 wrong\n$", done)
@@ -308,7 +310,8 @@ class Faults(GuestTest):
 
     def test_a_device_that_is_deleted_under_way_is_left_for_tcp(self):
         # The kernel waits with it until nobody has the device open, but takes the interface down first.
-        done = self.check_while("timeout 100 ip link delete rdv0 &", 2)
+        down = 'until [ "$(cat /sys/class/net/rdv0/operstate 2>&1)" != up ]; do sleep 0.1; done'
+        done = self.check_while(f"timeout 100 ip link delete rdv0 & {down}", 2)
         self.assertIn("is reached over tcp from now on", done.stderr, done)
 
     def test_a_device_whose_deletion_waits_for_the_job_goes_on_with_it(self):
