@@ -39,6 +39,7 @@ struct DataPathOptions {
 
 struct Call {
   const PlanShape* shape = nullptr;
+  bool peers_rest = false;         // once this rank has their data, they have nothing to compute
   Datatype datatype = TUTTI_FLOAT32;
   ReduceOp op = TUTTI_SUM;
   const OwnOp* own_op = nullptr;   // when the op is one of the program

@@ -104,7 +104,7 @@ bool CollectiveRun::advance_together() {
       if (!states_[i].done && drive(i)) moved.store(true, std::memory_order_relaxed);
     }
   };
-  crew_->run(std::ref(work));  // a reference needs no memory of its own
+  crew_->run(std::ref(work), call_->peers_rest);  // a reference needs no memory of its own
   set_shared(false);
   return moved.load(std::memory_order_relaxed);
 }

@@ -1,7 +1,10 @@
 #include "executor/crew.h"
 
+#include <sched.h>
+
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/affinity.h"
 #include "base/log.h"
@@ -9,7 +12,8 @@
 
 namespace tutti {
 
-Crew::Crew(int helpers, const std::vector<int>& cpus) {
+Crew::Crew(int helpers, const std::vector<int>& cpus) : cpus_(cpus) {
+  others_.reserve(cpus.size());
   helpers_.reserve(static_cast<size_t>(helpers));
   try {
     for (int i = 0; i < helpers; ++i) {
@@ -35,7 +39,8 @@ Crew::~Crew() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void Crew::run(const std::function<void()>& work) {
+void Crew::run(const std::function<void()>& work, bool elsewhere) {
+  leave(elsewhere && cpus_.size() > helpers_.size() ? ::sched_getcpu() : kNone);
   {
     std::lock_guard lock(mutex_);
     work_ = &work;
@@ -46,6 +51,13 @@ void Crew::run(const std::function<void()>& work) {
   std::unique_lock lock(mutex_);
   work_ = nullptr;  // who has not woken up yet need not
   ended_.wait(lock, [this] { return helping_ == 0; });
+}
+
+void Crew::leave(int cpu) {
+  if (cpu == std::exchange(left_, cpu)) return;
+  others_.assign(cpus_.begin(), cpus_.end());
+  std::erase(others_, cpu);
+  for (std::thread& helper : helpers_) (void)run_on(helper.native_handle(), others_);
 }
 
 void Crew::help() {

@@ -18,11 +18,16 @@ class Crew {
   ~Crew();
 
   // Runs `work` here and on every helper that wakes up before it has returned here; returns when none of them is in it
-  // any more. One caller at a time. `work` does not throw.
-  void run(const std::function<void()>& work);
+  // any more. One caller at a time. `work` does not throw. The kernel wakes helpers on idle processors, or else behind
+  // who wakes them, who then works on for as long as they could have helped: where others do little but wait on the
+  // rest of `cpus`, `elsewhere` keeps helpers there from then on, if there is one for each.
+  void run(const std::function<void()>& work, bool elsewhere);
 
  private:
+  static constexpr int kNone = -1;
+
   void help();
+  void leave(int cpu);
 
   std::mutex mutex_;                             // guards what follows
   std::condition_variable begun_;
@@ -32,6 +37,10 @@ class Crew {
   int helping_ = 0;
   bool stops_ = false;
   std::vector<std::thread> helpers_;             // not guarded
+  // For run()'s caller alone.
+  const std::vector<int> cpus_;
+  int left_ = kNone;                             // where helpers do not run
+  std::vector<int> others_;
 };
 
 }  // namespace tutti

@@ -1,4 +1,6 @@
 // Whole communicators of ranks that are threads, over every transport.
+#include <sched.h>
+
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -142,6 +144,41 @@ TEST_CASE("a rank's helpers start with its first large call: one less than it ha
     }));
     CHECK(after - before == kRanks * (workers - 1));
   }
+}
+
+// How many threads of this process may not run on all processors that the calling one may use.
+int kept_threads() {
+  cpu_set_t all, its;
+  ::sched_getaffinity(0, sizeof all, &all);
+  int kept = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    pid_t id = std::stoi(task.path().filename());
+    kept += ::sched_getaffinity(id, sizeof its, &its) == 0 && CPU_EQUAL(&all, &its) == 0;
+  }
+  return kept;
+}
+
+TEST_CASE("only a root to which all others send what it reduces keeps its helper elsewhere") {
+  if (std::thread::hardware_concurrency() < 2) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  constexpr int kRanks = 3;
+  Options options = {{"transport", "shm"}, {"workers", "2"}, {"algorithm", "direct"}};
+  check_all(with_ranks(kRanks, options, [](tutti_comm_t* comm, int) -> std::string {
+    constexpr size_t kCount = 300'000;
+    std::vector<float> in(kCount, 1), out(kCount);
+    for (int kept : {1, 0, 1}) {
+      tutti_status_t status =
+          kept == 1 ? tutti_reduce(in.data(), out.data(), kCount, TUTTI_FLOAT32, TUTTI_SUM, 1, comm, nullptr)
+                    : tutti_all_reduce(in.data(), out.data(), kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
+      if (status != TUTTI_SUCCESS) return tutti_last_error(comm);
+      tutti_barrier(comm, nullptr);
+      if (int found = kept_threads(); found != kept) return fmt::format("{} threads instead of {}", found, kept);
+      tutti_barrier(comm, nullptr);
+    }
+    return "";
+  }));
 }
 
 TEST_CASE("an abort ends calls that threads share, in memory that peers reach too") {
