@@ -81,9 +81,11 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));
 }
 
-// What two cores cost each other. Those of a virtual machine may be near each other at one time and far at another.
+// What two cores cost each other, and processes on one. Those of a virtual machine may be near each other at one time
+// and far at another.
 struct BetweenCores {
   std::optional<uint64_t> cache_line_ns;
+  std::optional<uint64_t> yield_ns;
   std::optional<SlotRates> slots;
   std::optional<SlotRates> small_slots;
   std::optional<PullCost> pull;
@@ -91,15 +93,23 @@ struct BetweenCores {
 };
 
 BetweenCores measure_between(CpuPair cpus) {
-  return {probe_cache_line_ns(cpus), probe_slots(cpus), probe_small_slots(cpus), probe_pull(cpus), probe_tcp(cpus)};
+  return {probe_cache_line_ns(cpus), probe_yield_ns(cpus.first), probe_slots(cpus),
+          probe_small_slots(cpus),   probe_pull(cpus),           probe_tcp(cpus)};
 }
 
-// The time when they were nearer counts.
+// The one that there is, or the lesser.
+std::optional<uint64_t> least(const std::optional<uint64_t>& one, const std::optional<uint64_t>& other) {
+  return one && other ? std::min(one, other) : one ? one : other;
+}
+
+// The time when they were nearer counts; of a yield, which is as long beside any core, that when no other program ran
+// there.
 void set_between(const BetweenCores& one, const BetweenCores& other, Costs& costs) {
   auto rate = [](const BetweenCores& of) { return of.slots ? of.slots->load_bytes_per_s : 0; };
   bool first = rate(one) >= rate(other);
   const BetweenCores& nearer = first ? one : other;
   set(costs.cache_line_ns, nearer.cache_line_ns);
+  set(costs.yield_ns, least(one.yield_ns, other.yield_ns));
   if (nearer.slots) {
     set(costs.slot_store_bytes_per_s, nearer.slots->store_bytes_per_s);
     set(costs.slot_load_bytes_per_s, nearer.slots->load_bytes_per_s);
@@ -113,12 +123,13 @@ void set_between(const BetweenCores& one, const BetweenCores& other, Costs& cost
   set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);
 }
 
-// The same for TCP: they may have moved while one of the two was measured.
+// The same for TCP: they may have moved while one of the two was measured. A small message, which takes longer also
+// when another program ran there, has its least time.
 void set_tcp(const std::optional<TcpCost>& one, const std::optional<TcpCost>& other, Costs& costs) {
   auto rate = [](const std::optional<TcpCost>& of) { return of ? of->both_bytes_per_s : 0; };
   const std::optional<TcpCost>& nearer = rate(one) >= rate(other) ? one : other;
   if (!nearer) return;
-  set(costs.tcp_ns, nearer->ns);
+  set(costs.tcp_ns, one && other ? std::min(one->ns, other->ns) : nearer->ns);
   set(costs.tcp_send_ns, nearer->send_ns);
   set(costs.tcp_receive_ns, nearer->receive_ns);
   set(costs.tcp_bytes_per_s, nearer->bytes_per_s);
@@ -145,7 +156,6 @@ Costs measure_costs(const Inventory& host) {
   BetweenCores before = measure_between(cpus);
   measure_memory(host, cpus, costs);
   set(costs.wake_ns, probe_wake_ns(cpus));
-  set(costs.yield_ns, probe_yield_ns(cpus.first));
   BetweenCores after = measure_between(cpus);
   set_between(before, after, costs);
   set_tcp(before.tcp, after.tcp, costs);

@@ -11,6 +11,10 @@
 namespace tutti {
 namespace {
 
+// Less stays in the caches, but where other programs use these up just then: calls would take up to three times as long
+// afterwards.
+constexpr uint64_t kLeastStreamed = 4 << 20;
+
 #ifdef __SSE2__
 
 // Both ways load and store alike, so that only the kind of store makes the difference.
@@ -37,7 +41,7 @@ void read(const char* from, size_t size_bytes) {
 
 // By most pairs of one right behind the other, so that what disturbs for a while decides nothing; and by at least so
 // many percent.
-bool streaming_wins(char* to, const char* from, size_t size_bytes, uint64_t percent) {
+bool streaming_wins(char* to, const char* from, uint64_t size_bytes, uint64_t percent) {
   constexpr int kPairs = 9;
   auto cached = [](__m128i* where, __m128i value) { _mm_store_si128(where, value); };
   auto streaming = [](__m128i* where, __m128i value) { _mm_stream_si128(where, value); };
@@ -55,35 +59,37 @@ bool streaming_wins(char* to, const char* from, size_t size_bytes, uint64_t perc
   return 2 * wins > kPairs;
 }
 
-// From the largest size down, as long as streaming wins: what the caches hold is at the lower end.
-std::optional<uint64_t> measure(size_t largest_bytes, uint64_t last_level_bytes) {
-  // Less stays in the caches, but where other programs use these up just then: calls would take up to three times as
-  // long afterwards.
-  constexpr size_t kSmallest = 4 << 20;
-  if (largest_bytes < 2 * kSmallest) return std::nullopt;
+std::optional<uint64_t> measure(uint64_t largest_bytes, uint64_t last_level_bytes) {
+  if (largest_bytes < 2 * kLeastStreamed) return std::nullopt;
   ProbeBuffer from(largest_bytes);
   ProbeBuffer to(largest_bytes);
   if (from.data() == nullptr || to.data() == nullptr) return std::nullopt;
-  // Where the last level holds both buffers a copy hardly tells which is quicker, but calls that reduce as much take
-  // 1.27 times as long with stores past the caches among 2 ranks, and 1.15 times among 4, as measured.
-  constexpr uint64_t kPercentWithin = 10;
-  uint64_t least = kNeverStreams;
-  for (size_t size = largest_bytes; size >= kSmallest; size /= 2) {
-    uint64_t percent = 2 * size <= last_level_bytes ? kPercentWithin : 0;
-    if (!streaming_wins(to.data(), from.data(), size, percent)) break;
-    least = size;
-  }
-  return least == kNeverStreams && largest_bytes < last_level_bytes ? last_level_bytes : least;
+  auto trial = [&](uint64_t size_bytes, uint64_t percent) {
+    return streaming_wins(to.data(), from.data(), size_bytes, percent);
+  };
+  return least_streaming_bytes(largest_bytes, last_level_bytes, trial);
 }
 
 #else
 
 // The kernels have no such stores here.
-std::optional<uint64_t> measure(size_t, uint64_t) { return kNeverStreams; }
+std::optional<uint64_t> measure(uint64_t, uint64_t) { return kNeverStreams; }
 
 #endif
 
 }  // namespace
+
+uint64_t least_streaming_bytes(uint64_t largest_bytes, uint64_t last_level_bytes, const StreamingTrial& trial) {
+  // Where the last level holds both buffers a copy hardly tells which is quicker, but calls that reduce as much take
+  // 1.27 times as long with stores past the caches among 2 ranks, and 1.15 times among 4, as measured.
+  constexpr uint64_t kPercentWithin = 10;
+  uint64_t least = kNeverStreams;
+  for (uint64_t size = largest_bytes; size >= kLeastStreamed; size /= 2) {
+    if (!trial(size, 2 * size <= last_level_bytes ? kPercentWithin : 0)) break;
+    least = size;
+  }
+  return least == kNeverStreams && largest_bytes < last_level_bytes ? last_level_bytes : least;
+}
 
 std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes, uint64_t last_level_bytes) {
   std::optional<uint64_t> bytes;

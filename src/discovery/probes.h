@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,10 @@ std::optional<MemoryRates> probe_memory(int cpu, CacheSizes caches, uint64_t buf
 // at `largest_bytes`: `last_level_bytes` where that is larger, since what was measured shows nothing of it then, else
 // kNeverStreams; that also where the kernels have no such stores. Two buffers of `largest_bytes`.
 std::optional<uint64_t> probe_streaming_bytes(int cpu, uint64_t largest_bytes, uint64_t last_level_bytes);
+// How it is found from trials: whether such stores take at least so many percent less time for a copy of so many bytes.
+// The trials go from the largest size down to the first one that fails.
+using StreamingTrial = std::function<bool(uint64_t size_bytes, uint64_t percent)>;
+uint64_t least_streaming_bytes(uint64_t largest_bytes, uint64_t last_level_bytes, const StreamingTrial& trial);
 
 // Payload per second of all `cpus` copying at once, each from and to `bytes_of_each` of its own.
 std::optional<uint64_t> probe_crowd(const std::vector<int>& cpus, uint64_t bytes_of_each);

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <utility>
+#include <vector>
+
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "discovery/pinned.h"
@@ -68,6 +71,30 @@ TEST_CASE("stores past the caches are not ruled out by what the last level of th
 #else
   CHECK(*bytes == kNeverStreams);
 #endif
+}
+
+TEST_CASE("stores past the caches have to gain a tenth where the last level of these holds both buffers") {
+  constexpr uint64_t kMiB = 1 << 20;
+  using Trial = std::pair<uint64_t, uint64_t>;
+  std::vector<Trial> trials;
+  auto found = [&](uint64_t gain, uint64_t last_level_bytes) {
+    trials.clear();
+    return least_streaming_bytes(64 * kMiB, last_level_bytes, [&](uint64_t size_bytes, uint64_t percent) {
+      trials.emplace_back(size_bytes / kMiB, percent);
+      return gain >= percent;
+    });
+  };
+  CHECK(found(10, 32 * kMiB) == 4 * kMiB);
+  CHECK(trials == std::vector<Trial>{{64, 0}, {32, 0}, {16, 10}, {8, 10}, {4, 10}});
+  CHECK(found(9, 32 * kMiB) == 32 * kMiB);
+  CHECK(trials == std::vector<Trial>{{64, 0}, {32, 0}, {16, 10}});
+  CHECK(found(9, 32 * kMiB - 1) == 16 * kMiB);
+}
+
+TEST_CASE("where stores past the caches never win, a last level that holds more than was tried says from where on") {
+  auto loses = [](uint64_t, uint64_t) { return false; };
+  CHECK(least_streaming_bytes(8 << 20, 16 << 20, loses) == 16 << 20);
+  CHECK(least_streaming_bytes(8 << 20, 8 << 20, loses) == kNeverStreams);
 }
 
 TEST_CASE("probes on a CPU that does not exist still end") {
