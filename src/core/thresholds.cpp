@@ -17,8 +17,8 @@ bool in_turns(const TopologyHost& host) { return host.ranks.size() > host.invent
 uint64_t lent_min_bytes(const TopologyHost& host) { return in_turns(host) ? kLeastTried : kLeastPulled; }
 
 // A rank waits until all have read what lies in its memory. Where ranks take turns that is a turn more, as long as it
-// takes to copy more than 4 KiB for each of three peers.
-uint64_t windows_min_bytes(const TopologyHost& host) { return in_turns(host) ? 8 * 1024 : 4 * 1024; }
+// takes to copy more than 16 KiB into a slot and out of it.
+uint64_t windows_min_bytes(const TopologyHost& host) { return in_turns(host) ? 32 * 1024 : 4 * 1024; }
 
 // When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
 // ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.

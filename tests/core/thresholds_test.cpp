@@ -81,7 +81,7 @@ TEST_CASE("a message is read where it lies from a smaller size on where its send
 
 TEST_CASE("shared buffers are used in place from a smaller size on where readers have processors of their own") {
   CHECK(data_path_for(one_host(2, 2), 0).windows_min_bytes == 4 << 10);
-  CHECK(data_path_for(one_host(3, 2), 0).windows_min_bytes == 8 << 10);
+  CHECK(data_path_for(one_host(3, 2), 0).windows_min_bytes == 32 << 10);
 }
 
 TEST_CASE("where stores past the caches never pay off nothing is stored so, however many ranks share a cache") {
