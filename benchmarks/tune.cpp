@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr tutti_datatype_t kDatatype = TUTTI_FLOAT32;
 constexpr int kWarmup = 3;
+// The kernel puts processes that start together onto one processor, and takes about so long to spread them.
+constexpr double kSettleSeconds = 0.3;
 // One algorithm's calls in a round take about so long, and all rounds together so long, within these bounds.
 constexpr double kBatchSeconds = 0.002;
 constexpr int kMostCalls = 1000;
@@ -71,12 +73,19 @@ class Tuner {
                       TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH, comm_.size(), "collective",
                       "size", "default", "time", "predicted", "fastest", "time", "ratio", "", "(B)", "", "(us)", "(us)",
                       "", "(us)"));
+    settle();
     for (tutti_collective_t collective : options_.collectives) tune(info(collective));
     store();
     comm_.finish();
   }
 
  private:
+  void settle() {
+    auto start = Clock::now();
+    while (comm_.agree(std::chrono::duration<double>(Clock::now() - start).count(), TUTTI_MAX) < kSettleSeconds) {
+    }
+  }
+
   void tune(const CollectiveInfo& collective) {
     std::optional<tutti_op_t> op;
     if (collective.reduces) op = TUTTI_SUM;
