@@ -1,6 +1,7 @@
-// WaitingCpu: on which processor a rank waits, and how it leaves one where another rank of its host waits, too. Such
-// ranks take turns, while other processors may be idle: the kernel puts processes that start or wake together onto one,
-// and takes tens of milliseconds to notice.
+// WaitingCpu: on which processor a rank waits, and how it leaves one where another rank of its host waits, too, or, with
+// more ranks than processors, where more do than elsewhere. Such ranks take turns, while other processors may be idle:
+// the kernel puts processes that start or wake together onto one, and takes tens of milliseconds to notice; three ranks
+// on one processor and one on another it leaves there for a second.
 #pragma once
 
 #include <sched.h>
@@ -47,13 +48,21 @@ class WaitingCpu {
   // may use stays as it was. False: not yet, or there is none. Moves that do not last become rare, since something else
   // uses that processor.
   bool leave(const Peers& peers);
+  // For hosts with `ranks` and fewer processors, each time when one waits: tells peers as is_shared_with() does, and
+  // moves the calling thread, as leave() does, to a processor where at least two ranks fewer wait, this one counted.
+  // Not while the peers that it has do not tell where all ranks of the host wait.
+  bool even_out(size_t ranks, const Peers& peers);
 
  private:
   void tell(int cpu, const Peers& peers);
+  bool pauses() const { return Clock::now() - last_move_ < pause_; }
+  bool move(const CpuSet& allowed, int cpu, const Peers& peers);
 
   const int rank_;
   int told_ = -1;          // to the peers
   int shared_rounds_ = 0;  // how often it was asked in a row, and shared
+  int even_rounds_ = 0;    // how often even_out() was called since it last wanted to look
+  Clock::time_point next_look_;
   Clock::time_point last_move_;
   Clock::duration pause_{};  // until the next move
 };

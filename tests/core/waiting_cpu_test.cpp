@@ -1,7 +1,11 @@
 // Ranks that wait on one processor: one of them leaves, and keeps what it may use.
 #include "core/waiting_cpu.h"
 
+#include <sched.h>
+
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
 
 #include "executor/collective.h"
 
@@ -85,6 +89,45 @@ TEST_CASE("a rank stays where it is when there is no other processor") {
   CHECK_FALSE(leaves(first, second, ranks));
   CHECK(first.is_shared_with(1, ranks[0].peers()));
   CHECK(ranks[1].link(0).peer_cpu() == ranks[0].link(1).peer_cpu());
+}
+
+// Whether rank 0, of a host with so many, leaves the processor that it is on, of two, where of its three peers so many
+// tell that they wait there, and so many on the other one.
+bool evens_out(WaitingCpu& mine, Ranks& ranks, size_t of, int here, int there) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // it does not look all the time
+  CpuSet two = CpuSet::of_this_thread();
+  for (int round = 0; round < kRounds; ++round) {
+    int cpu = ::sched_getcpu();
+    int other = two.at(0) == cpu ? two.at(1) : two.at(0);
+    for (int rank = 1; rank < 4; ++rank) {
+      ranks[rank].link(0).tell_cpu(rank <= here ? cpu : rank <= here + there ? other : -1);
+    }
+    if (mine.even_out(of, ranks[0].peers())) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a rank that waits where two more do than on another processor goes there, once all tell where they wait") {
+  if (CpuSet::of_this_thread().count() < 2) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  Confined to_two(first_of_this_thread(2));
+  Ranks ranks(StreamLayout{.nranks = 4}, fabric("loopback").make);
+  WaitingCpu mine(0);
+  CpuSet allowed = CpuSet::of_this_thread();
+  CHECK_FALSE(evens_out(mine, ranks, 4, 1, 2));
+  CHECK_FALSE(evens_out(mine, ranks, 4, 0, 3));
+  CHECK_FALSE(evens_out(mine, ranks, 3, 1, 1));  // one more than there, but one more there would be no better
+  CHECK_FALSE(evens_out(mine, ranks, 4, 2, 0));  // one may be anywhere
+  REQUIRE(evens_out(mine, ranks, 4, 2, 1));
+  CHECK(same(CpuSet::of_this_thread(), allowed));
+  // All were told where it went, and that is not where the two wait.
+  for (int rank = 1; rank < 4; ++rank) {
+    CHECK(ranks[rank].link(0).peer_cpu() != ranks[0].link(1).peer_cpu());
+    CHECK(ranks[rank].link(0).peer_cpu() == ranks[0].link(3).peer_cpu());
+  }
+  CHECK_FALSE(evens_out(mine, ranks, 4, 3, 0));  // it has just moved
 }
 
 TEST_CASE("a peer that comes later is told, too") {
