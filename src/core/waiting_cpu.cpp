@@ -55,10 +55,11 @@ bool WaitingCpu::even_out(size_t ranks, const Peers& peers) {
   auto now = Clock::now();
   if (now < next_look_ || pauses()) return false;
   next_look_ = now + kBetweenLooks;
-  auto waiting_on = [&](int cpu) {
-    return std::count_if(peers.begin(), peers.end(), [&](auto& peer) { return peer && peer->link().peer_cpu() == cpu; });
+  auto peers_where = [&](auto fits) {
+    return std::count_if(peers.begin(), peers.end(), [&](auto& peer) { return peer && fits(peer->link().peer_cpu()); });
   };
-  auto known = std::count_if(peers.begin(), peers.end(), [](auto& peer) { return peer && peer->link().peer_cpu() >= 0; });
+  auto waiting_on = [&](int cpu) { return peers_where([&](int its) { return its == cpu; }); };
+  auto known = peers_where([](int its) { return its >= 0; });
   if (static_cast<size_t>(known) + 1 < ranks) return false;
   auto fewest = waiting_on(here);  // without this one
   int best = -1;

@@ -1,7 +1,7 @@
-// WaitingCpu: on which processor a rank waits, and how it leaves one where another rank of its host waits, too, or, with
-// more ranks than processors, where more do than elsewhere. Such ranks take turns, while other processors may be idle:
-// the kernel puts processes that start or wake together onto one, and takes tens of milliseconds to notice; three ranks
-// on one processor and one on another it leaves there for a second.
+// WaitingCpu: on which processor a rank waits, and how it leaves one where another rank of its host waits, too, or,
+// with more ranks than processors, where more do than elsewhere. Such ranks take turns, while other processors may be
+// idle: the kernel puts processes that start or wake together onto one, and takes tens of milliseconds to notice; three
+// ranks on one processor and one on another it leaves there for a second.
 #pragma once
 
 #include <sched.h>
