@@ -150,8 +150,8 @@ void Communicator::bind() {
   const Geometry& geometry = active_->geometry;
   const PlanShape& shape = prepared_->plan.shape();
   call_.shape = &shape;
-  call_.peers_rest = shape.collective == TUTTI_REDUCE && shape.root == rank_ &&
-                     prepared_->peers.size() == static_cast<size_t>(nranks_) - 1;
+  bool reduces_alone = shape.collective == TUTTI_REDUCE && shape.root == rank_ && shape.chunks == 1;
+  call_.peers_rest = reduces_alone && prepared_->peers.size() == static_cast<size_t>(nranks_) - 1;
   call_.datatype = arguments.datatype;
   call_.op = arguments.op;
   call_.own_op = is_own(arguments.op) ? &active_->own_op : nullptr;

@@ -71,7 +71,7 @@ class Links {
   bool has_peers_in_memory() const { return peers_in_memory_ > 0; }
   // Whether `rank` waited last on the processor that this one waits on, and neither has another one to go to.
   bool shares_cpu_with(int rank);
-  // For hosts with more `ranks` than processors, while one waits: goes where fewer wait.
+  // While this one waits without spinning: goes where fewer of its host's `ranks` wait.
   void even_out(size_t ranks) { waiting_cpu_.even_out(ranks, peers_); }
   // Between the two a region that was shared stays where peers' puts reach it, whatever else is shared. Counted.
   void hold(uint64_t key);

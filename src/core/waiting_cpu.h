@@ -7,6 +7,8 @@
 #include <sched.h>
 
 #include <array>
+#include <cstdint>
+#include <vector>
 
 #include "base/deadline.h"
 #include "executor/call.h"
@@ -35,9 +37,12 @@ class CpuSet {
   std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> words_{};
 };
 
+// Threads of all programs that run or could now, on the processors of the whole host; -1 if the kernel does not say.
+int runnable_threads();
+
 class WaitingCpu {
  public:
-  explicit WaitingCpu(int rank) : rank_(rank) {}
+  explicit WaitingCpu(int rank, int (*runnable)() = runnable_threads);
 
   // Whether `rank` waited last on the processor that the calling thread runs on: it can hardly go on while this one
   // spins. Tells the peers of this rank's, where that has changed.
@@ -48,21 +53,25 @@ class WaitingCpu {
   // may use stays as it was. False: not yet, or there is none. Moves that do not last become rare, since something else
   // uses that processor.
   bool leave(const Peers& peers);
-  // For hosts with `ranks` and fewer processors, each time when one waits: tells peers as is_shared_with() does, and
-  // moves the calling thread, as leave() does, to a processor where at least two ranks fewer wait, this one counted.
-  // Not while the peers that it has do not tell where all ranks of the host wait.
+  // For hosts whose `ranks` do not spin while they wait, each time when one does: tells peers as is_shared_with() does,
+  // and moves the calling thread, as leave() does, to a processor where at least two ranks fewer waited last, this one
+  // counted. Not while the peers that it has do not tell where all ranks of the host waited, nor where other programs
+  // want processors as well: the kernel then leaves one to these.
   bool even_out(size_t ranks, const Peers& peers);
 
  private:
   void tell(int cpu, const Peers& peers);
-  bool pauses() const { return Clock::now() - last_move_ < pause_; }
+  bool pauses(Clock::time_point now) const { return now - last_move_ < pause_; }
+  void pause(Clock::time_point now);
   bool move(const CpuSet& allowed, int cpu, const Peers& peers);
 
   const int rank_;
+  int (*const runnable_)();
   int told_ = -1;          // to the peers
   int shared_rounds_ = 0;  // how often it was asked in a row, and shared
   int even_rounds_ = 0;    // how often even_out() was called since it last wanted to look
   Clock::time_point next_look_;
+  std::vector<uint16_t> waiting_;  // peers on each processor, when it last looked
   Clock::time_point last_move_;
   Clock::duration pause_{};  // until the next move
 };

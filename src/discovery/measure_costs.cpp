@@ -123,15 +123,17 @@ void set_between(const BetweenCores& one, const BetweenCores& other, Costs& cost
   set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);
 }
 
-// The same for TCP: they may have moved while one of the two was measured. A small message, which takes longer also
-// when another program ran there, has its least time.
+// The same for TCP: they may have moved while one of the two was measured. Small messages, and the calls that send and
+// receive them, take longer also when another program ran there, and have their least times.
 void set_tcp(const std::optional<TcpCost>& one, const std::optional<TcpCost>& other, Costs& costs) {
   auto rate = [](const std::optional<TcpCost>& of) { return of ? of->both_bytes_per_s : 0; };
   const std::optional<TcpCost>& nearer = rate(one) >= rate(other) ? one : other;
   if (!nearer) return;
   set(costs.tcp_ns, one && other ? std::min(one->ns, other->ns) : nearer->ns);
-  set(costs.tcp_send_ns, nearer->send_ns);
-  set(costs.tcp_receive_ns, nearer->receive_ns);
+  auto calls_ns = [](const TcpCost& of) { return of.send_ns + of.receive_ns; };
+  const TcpCost& quicker = !one || (other && calls_ns(*other) < calls_ns(*one)) ? *other : *one;
+  set(costs.tcp_send_ns, quicker.send_ns);
+  set(costs.tcp_receive_ns, quicker.receive_ns);
   set(costs.tcp_bytes_per_s, nearer->bytes_per_s);
   set(costs.tcp_both_bytes_per_s, nearer->both_bytes_per_s);
   set(costs.large_tcp_bytes_per_s, nearer->large_bytes_per_s);

@@ -20,7 +20,7 @@ class Crew {
   // Runs `work` here and on every helper that wakes up before it has returned here; returns when none of them is in it
   // any more. One caller at a time. `work` does not throw. The kernel wakes helpers on idle processors, or else behind
   // who wakes them, who then works on for as long as they could have helped: where others do little but wait on the
-  // rest of `cpus`, `elsewhere` keeps helpers there from then on, if there is one for each.
+  // rest of `cpus`, `elsewhere` keeps helpers there until the next run, if there is one for each.
   void run(const std::function<void()>& work, bool elsewhere);
 
  private:

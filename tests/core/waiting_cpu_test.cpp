@@ -114,12 +114,13 @@ TEST_CASE("a rank that waits where two more do than on another processor goes th
   }
   Confined to_two(first_of_this_thread(2));
   Ranks ranks(StreamLayout{.nranks = 4}, fabric("loopback").make);
-  WaitingCpu mine(0);
+  WaitingCpu mine(0, [] { return 4; });
   CpuSet allowed = CpuSet::of_this_thread();
   CHECK_FALSE(evens_out(mine, ranks, 4, 1, 2));
   CHECK_FALSE(evens_out(mine, ranks, 4, 0, 3));
   CHECK_FALSE(evens_out(mine, ranks, 3, 1, 1));  // one more than there, but one more there would be no better
   CHECK_FALSE(evens_out(mine, ranks, 4, 2, 0));  // one may be anywhere
+  auto begin = Clock::now();
   REQUIRE(evens_out(mine, ranks, 4, 2, 1));
   CHECK(same(CpuSet::of_this_thread(), allowed));
   // All were told where it went, and that is not where the two wait.
@@ -127,8 +128,22 @@ TEST_CASE("a rank that waits where two more do than on another processor goes th
     CHECK(ranks[rank].link(0).peer_cpu() != ranks[0].link(1).peer_cpu());
     CHECK(ranks[rank].link(0).peer_cpu() == ranks[0].link(3).peer_cpu());
   }
-  CHECK_FALSE(evens_out(mine, ranks, 4, 3, 0));  // it has just moved
+  bool moves_again = evens_out(mine, ranks, 4, 3, 0);
+  if (Clock::now() - begin < std::chrono::milliseconds(10)) CHECK_FALSE(moves_again);
 }
+
+TEST_CASE("a rank stays where more do than elsewhere while other programs want processors, too") {
+  if (CpuSet::of_this_thread().count() < 2) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  Confined to_two(first_of_this_thread(2));
+  Ranks ranks(StreamLayout{.nranks = 4}, fabric("loopback").make);
+  WaitingCpu mine(0, [] { return 5; });
+  CHECK_FALSE(evens_out(mine, ranks, 4, 2, 1));
+}
+
+TEST_CASE("threads that want a processor are counted, this one at least") { CHECK(runnable_threads() >= 1); }
 
 TEST_CASE("a peer that comes later is told, too") {
   Confined to_one(first_of_this_thread(1));

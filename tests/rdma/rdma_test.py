@@ -236,7 +236,9 @@ class Faults(GuestTest):
             tutti run -n 2 --no-prefix -- bash -c \
               'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec {check} 65537 /tmp/lost' \
               > /tmp/out 2> /tmp/err &
-            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do kill -0 $!; sleep 0.1; done
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do
+              kill -0 $! || {{ cat /tmp/err >&2; exit 1; }}; sleep 0.1
+            done
             sleep 0.5
             ip link set rdv0 down; touch /tmp/lost
             wait $! || echo "status $?"; cat /tmp/out; cat /tmp/err >&2""", 300)
@@ -253,7 +255,9 @@ class Faults(GuestTest):
             tutti run -n 2 --no-prefix -- bash -c \
               'TUTTI_IB_DEVICE=rxe$TUTTI_RANK,rxe$((TUTTI_RANK + 2)) exec stdbuf -oL {check} 65537 /tmp/lost' \
               > /tmp/out 2> /tmp/err & job=$!
-            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do kill -0 $job; sleep 0.1; done
+            until [ "$(grep -c 'is connected over verbs' /tmp/err)" -ge 4 ]; do
+              kill -0 $job || {{ cat /tmp/err >&2; exit 1; }}; sleep 0.1
+            done
             sleep 0.5
             tc qdisc add dev lo root netem loss 100%
             ip link set rdv0 down; touch /tmp/lost
