@@ -197,7 +197,6 @@ bool Communicator::test(tutti_request& request) {
 void Communicator::drive(tutti_request& request) {
   Waiter waiter(wait_policy_);
   bool is_direct = is_point_to_point(request.arguments.collective);
-  size_t ranks_here = topology_.hosts[topology_.ranks[rank_].host].ranks.size();
   while (!request.done.load(std::memory_order_relaxed)) {
     if (advance(Patience::kWaits) != Advance::kBlocked) {
       waiter.reset();
@@ -207,7 +206,7 @@ void Communicator::drive(tutti_request& request) {
       is_direct ? direct_->watch(request) : watch_while([this] { return run_.still_waits(); });
       if (links_->shares_cpu_with(is_direct ? request.arguments.peer : awaited_rank())) ::sched_yield();
     } else {
-      links_->even_out(ranks_here);
+      links_->even_out(topology_.hosts[topology_.ranks[rank_].host].ranks.size());
     }
     if (waiter.idle()) sleep();
   }

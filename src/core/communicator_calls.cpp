@@ -218,7 +218,8 @@ void Communicator::hand_over_result() {
 // Where the caller's buffers lie in memory that peers can map, or put into. The call then uses them there.
 Status Communicator::find_windows() {
   if (call_.is_on_devices()) return find_device_window();
-  // Less is copied in the time that finding windows takes, but a call that is made again finds them once.
+  // Less is copied in the time that finding windows takes, but a call that is made again finds them once, where that
+  // pays at all (core/thresholds.cpp).
   constexpr uint64_t kLeast = 32 * 1024;
   uint64_t least = active_->is_repeated ? data_path_.windows_min_bytes : kLeast;
   if (call_.size_bytes < least || !links_->has_peers_in_memory()) {
