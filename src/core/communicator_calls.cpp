@@ -150,6 +150,7 @@ void Communicator::bind() {
   const Geometry& geometry = active_->geometry;
   const PlanShape& shape = prepared_->plan.shape();
   call_.shape = &shape;
+  // With more chunks each rank reduces one of them.
   bool reduces_alone = shape.collective == TUTTI_REDUCE && shape.root == rank_ && shape.chunks == 1;
   call_.peers_rest = reduces_alone && prepared_->peers.size() == static_cast<size_t>(nranks_) - 1;
   call_.datatype = arguments.datatype;

@@ -102,14 +102,15 @@ bool WaitingCpu::even_out(size_t ranks, const Peers& peers) {
   }
   if (best == here) return false;
   pause(now);
-  bool is_alone = runnable_() <= static_cast<int>(ranks);
-  return is_alone && move(allowed, best, peers);
+  int runnable = runnable_();
+  bool are_alone = runnable >= 0 && static_cast<size_t>(runnable) <= ranks;
+  return are_alone && move(allowed, best, peers);
 }
 
 void WaitingCpu::pause(Clock::time_point now) {
-  bool lasted = now - last_move_ > pause_ + kLasts;
+  bool lasted = now - last_try_ > pause_ + kLasts;
   pause_ = lasted ? Clock::duration(kShortestPause) : std::min<Clock::duration>(pause_ * 2, kLongestPause);
-  last_move_ = now;
+  last_try_ = now;
 }
 
 // The peer that waits here must see that this one is on its way before it looks for a place itself; it cannot run until

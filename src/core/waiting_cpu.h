@@ -55,13 +55,13 @@ class WaitingCpu {
   bool leave(const Peers& peers);
   // For hosts whose `ranks` do not spin while they wait, each time when one does: tells peers as is_shared_with() does,
   // and moves the calling thread, as leave() does, to a processor where at least two ranks fewer waited last, this one
-  // counted. Not while the peers that it has do not tell where all ranks of the host waited, nor where other programs
-  // want processors as well: the kernel then leaves one to these.
+  // counted. Not while the peers that it has do not tell where all ranks of the host waited, nor while more threads of
+  // the whole host than its ranks want processors, or the kernel does not say: it may leave one to another program.
   bool even_out(size_t ranks, const Peers& peers);
 
  private:
   void tell(int cpu, const Peers& peers);
-  bool pauses(Clock::time_point now) const { return now - last_move_ < pause_; }
+  bool pauses(Clock::time_point now) const { return now - last_try_ < pause_; }
   void pause(Clock::time_point now);
   bool move(const CpuSet& allowed, int cpu, const Peers& peers);
 
@@ -72,8 +72,8 @@ class WaitingCpu {
   int even_rounds_ = 0;    // how often even_out() was called since it last wanted to look
   Clock::time_point next_look_;
   std::vector<uint16_t> waiting_;  // peers on each processor, when it last looked
-  Clock::time_point last_move_;
-  Clock::duration pause_{};  // until the next move
+  Clock::time_point last_try_;  // to move
+  Clock::duration pause_{};     // until the next one
 };
 
 }  // namespace tutti
