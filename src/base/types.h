@@ -79,6 +79,10 @@ constexpr Collective without_counts(Collective collective) {
     default: return collective;
   }
 }
+// Whether in place all of the output is input, too.
+constexpr bool replaces_input(Collective collective) {
+  return reduces(collective) || without_counts(collective) == TUTTI_ALL_TO_ALL;
+}
 
 constexpr bool is_integer(Datatype datatype) { return datatype >= TUTTI_INT8 && datatype <= TUTTI_UINT64; }
 constexpr bool is_bitwise(ReduceOp op) { return op >= TUTTI_BAND && op <= TUTTI_BXOR; }

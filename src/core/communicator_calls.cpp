@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/communicator.h"
+#include "core/thresholds.h"
 
 namespace tutti {
 namespace {
@@ -179,7 +180,10 @@ void Communicator::bind() {
 void Communicator::choose_ways(uint64_t planned_bytes) {
   call_.options = data_path_;
   call_.common_slots = links_->common_slots();
-  call_.options.spread = data_path_.spread.of_call(call_.size_bytes, reduces(active_->arguments.collective));
+  Collective collective = active_->arguments.collective;
+  int root = prepared_->plan.shape().root;
+  call_.streams = streams_results(topology_, rank_, collective, root, active_->geometry, planned_bytes);
+  call_.options.spread = data_path_.spread.of_call(call_.size_bytes, reduces(collective), call_.streams);
   bool is_tried = data_path_.collectives_try_pulls && planned_bytes >= kLeastTried;
   pulls_ = is_tried ? &trials_.of(prepared_->wish, planned_bytes) : nullptr;
   may_be_pulled_ = is_tried && reaches_private_memory();

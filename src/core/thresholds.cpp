@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/arithmetic.h"
+#include "planner/footprint.h"
 #include "planner/planner.h"
+#include "planner/rates.h"
 #include "topology/caches.h"
 
 namespace tutti {
@@ -29,8 +31,7 @@ Spread spread_for(const TopologyHost& host) {
   const Cache* last = last_level(host.inventory);
   return {.least_bytes = kLeastSpreadBytes,
           .bytes = in_turns(host) ? 0 : 2 * cache_bytes / peers,
-          .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX,
-          .streaming_bytes = streaming_min_bytes(host)};
+          .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX};
 }
 
 }  // namespace
@@ -46,6 +47,24 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
           .spread = spread_for(host),
           .memory_ns_per_byte = 1e9F / static_cast<float>(std::max<uint64_t>(1, costs.copy_bytes_per_s.value)),
           .shared_min_bytes = kLeastSharedBytes / 2 + 1};  // the least of its size class
+}
+
+// What replaces input has been read before: its lines are in the caches, or come into them but once; and so it is where
+// the result is copied onto the input afterwards. What others have in place, or of GPUs, this rank does not know. Of a
+// gather or a scatter whose counts are the root's the others know their own block.
+bool streams_results(const Topology& topology, int rank, Collective collective, int root, const Geometry& geometry,
+                     uint64_t planned_bytes) {
+  if (geometry.onto_input || (geometry.in_place && replaces_input(collective))) return false;
+  const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
+  RanksOfHost ranks{.all = topology.nranks(), .local = static_cast<int>(host.ranks.size())};
+  ranks.has_root = has_root(collective) && topology.ranks[root].host == topology.ranks[rank].host;
+  if (has_private_counts(collective)) {
+    bool has_block = has_root(collective) && rank != root;
+    uint64_t own_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
+    planned_bytes = saturating_mul(own_bytes, has_block ? static_cast<uint64_t>(ranks.all) : 1);
+  }
+  Footprint footprint = footprint_of(collective, planned_bytes, geometry.in_place, ranks);
+  return stores_past_caches(host, footprint.all_bytes, footprint.most_bytes, footprint.half_by_one);
 }
 
 // Where many ranks take turns, all of them come to their slots before one comes to its own again: those of all pairs

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/config.h"
+#include "core/arguments.h"
 #include "executor/call.h"
 #include "executor/collective_run.h"
 #include "topology/topology.h"
@@ -11,6 +12,11 @@
 namespace tutti {
 
 DataPathOptions data_path_for(const Topology& topology, int rank);
+
+// Whether this rank stores results past the caches in a call that is planned for so many bytes: those in its own
+// output, and those that it stores into other ranks'.
+bool streams_results(const Topology& topology, int rank, Collective collective, int root, const Geometry& geometry,
+                     uint64_t planned_bytes);
 
 // How many slots of a collective's stream are in use where the sender has mapped them; 0: all.
 int mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes);

@@ -30,7 +30,7 @@ struct DataPathOptions {
   uint64_t windows_min_bytes = 4 * 1024;           // calls made again use shared buffers of this size on in place
   bool messages_try_pulls = false;                 // those that fit into no slot, and find out what is quicker
   bool collectives_try_pulls = false;              // collectives of kLeastTried or more do as well
-  uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // calls from this size on store results past the caches
+  uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // messages from this size on are stored past the caches
   Spread spread;                                   // of slots
   float memory_ns_per_byte = 0.1F;                 // of a copy by one core, in memory
   uint64_t shared_min_bytes = 1024 * 1024;         // calls from this size on may be shared with helpers
@@ -52,6 +52,7 @@ struct Call {
   const DeviceMemory* output_device = nullptr;
   Partition partition{0, 4, 1, 1, 64};
   uint64_t size_bytes = 0;         // of the larger buffer
+  bool streams = false;            // results are stored past the caches, also those in other ranks' outputs
   uint64_t signature = 0;          // never 0: collective, type, op, count, root, plan and sequence number
   Window input_window;             // when the caller's buffers lie in shared memory
   Window output_window;

@@ -9,8 +9,7 @@ namespace tutti {
 // message carries a part, and memory where puts land in this call alone.
 bool ChannelRun::may_repeat() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
-  bool streams = call_->size_bytes >= call_->options.streaming_min_bytes;
-  bool is_plain_call = !has_function && growth_ == 1 && !streams && !with_counts_ && !call_->landing;
+  bool is_plain_call = !has_function && growth_ == 1 && !call_->streams && !with_counts_ && !call_->landing;
   return one_slice_ && is_plain_call && program_->ops.size() < frames_.size();
 }
 

@@ -350,8 +350,7 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
 // How much of the sender's memory from the payload on goes here from where the payload goes on, and may be there before
 // its messages are taken.
 uint64_t ChannelRun::there_with(const Message& message, const Op& op, uint64_t slice) const {
-  bool is_input_too = call_->in_place && (reduces(call_->shape->collective) ||
-                                          without_counts(call_->shape->collective) == TUTTI_ALL_TO_ALL);
+  bool is_input_too = call_->in_place && replaces_input(call_->shape->collective);
   // A sender that hears of it meanwhile stores the rest there itself.
   bool is_announced = call_->announces_output && call_->output_window;
   if (!message.with_rest || !op.is_result || is_input_too || is_announced) return message.size_bytes;
@@ -392,8 +391,7 @@ Status ChannelRun::has_left(const Peer& lender) const {
 }
 
 Status ChannelRun::deliver(std::byte* into, const std::byte* from, uint64_t size_bytes) const {
-  bool large = call_->size_bytes >= call_->options.streaming_min_bytes;
-  return move(into, from, size_bytes, large ? Store::kStreaming : Store::kCached);
+  return move(into, from, size_bytes, call_->streams ? Store::kStreaming : Store::kCached);
 }
 
 Status ChannelRun::move(std::byte* to, const std::byte* from, uint64_t size_bytes, Store store) const {

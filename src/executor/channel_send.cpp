@@ -322,7 +322,7 @@ ReduceArgs ChannelRun::reduction(const Op& op) const {
 // How many of the first destinations are results of large calls that nobody reads soon. What lies in slots, which come
 // last, is read at once.
 size_t ChannelRun::streamed_destinations(const Op& op) const {
-  if (call_->size_bytes < call_->options.streaming_min_bytes) return 0;
+  if (!call_->streams) return 0;
   for (uint32_t i = 0; i < op.destinations.count; ++i) {
     if (program_->operands[op.destinations.first + i].space != Space::kOutput) return 0;
   }
@@ -334,8 +334,7 @@ size_t ChannelRun::streamed_destinations(const Op& op) const {
     if (!is_direct && !is_in_slot && !is_common) return 0;  // it is taken from the output
     all_direct = all_direct && is_direct;
   }
-  if (all_direct) return frame_->destinations.size();
-  return call_->in_place ? 0 : op.destinations.count;  // in place the caches have just loaded the lines
+  return all_direct ? frame_->destinations.size() : op.destinations.count;
 }
 
 ChannelRun::Step ChannelRun::send_all(const Op& op) {

@@ -29,15 +29,14 @@ class Peer;
 struct Spread {
   uint64_t least_bytes = 0;  // of payloads from this size on
   uint64_t bytes = 0;        // of a stream's slots together: so much is written before a place is again; 0: no spread
-  // Buffers of calls from the one size on take the lines out of all caches themselves. From the other one on results go
-  // past the caches, and what is read takes them out late: soon enough only where a reduction reads as much as it gets.
-  uint64_t own_bytes = UINT64_MAX;
-  uint64_t streaming_bytes = UINT64_MAX;
+  uint64_t own_bytes = UINT64_MAX;  // buffers of calls from this size on take the lines out of all caches themselves
 
-  // What else such a call reads and writes for each byte of a payload is three times as much: a quarter will do.
-  Spread of_call(uint64_t size_bytes, bool reduces) const {
-    bool take_out = size_bytes >= own_bytes && (reduces || size_bytes < streaming_bytes);
-    return take_out ? Spread{least_bytes, bytes / 4, own_bytes, streaming_bytes} : *this;
+  // What else such a call reads and writes for each byte of a payload is three times as much: a quarter will do. Where
+  // results go past the caches what is read takes the lines out late: soon enough only where a reduction reads as much
+  // as it gets.
+  Spread of_call(uint64_t size_bytes, bool reduces, bool streams) const {
+    bool take_out = size_bytes >= own_bytes && (reduces || !streams);
+    return take_out ? Spread{least_bytes, bytes / 4, own_bytes} : *this;
   }
 };
 

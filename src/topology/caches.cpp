@@ -30,12 +30,27 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
-// A call whose input and output do not fit into the rank's share of the caches gains nothing from having its results
+// A message whose two ends do not fit into the rank's share of the caches gains nothing from having its results
 // there. The calibrated size is that of one core, which has them for itself.
 uint64_t streaming_min_bytes(const TopologyHost& host) {
   constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
   uint64_t of_one_core = host.inventory.costs.streaming_bytes.value;
   return of_one_core == kNeverStreams ? UINT64_MAX : std::max(kLeast, of_one_core / ranks_sharing_cache(host));
+}
+
+uint64_t bytes_in_fullest_cache(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes) {
+  using Wide = unsigned __int128;
+  Wide evenly = Wide{all_bytes} * ranks_sharing_cache(host) / std::max<size_t>(1, host.ranks.size());
+  return static_cast<uint64_t>(std::min(std::max(evenly, Wide{most_bytes}), Wide{UINT64_MAX}));
+}
+
+// The calibrated size is that of a copy, and of what it is made of. A core that reads or writes half of all for itself
+// pushes it out sooner, as measured among 2 and 8 ranks beside near cores.
+bool stores_past_caches(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes, bool half_by_one) {
+  constexpr uint64_t kLeast = 2 << 20;  // less stays in a core's own caches, however many share the last level
+  uint64_t copied = host.inventory.costs.streaming_bytes.value;
+  if (copied == kNeverStreams || most_bytes < kLeast) return false;
+  return bytes_in_fullest_cache(host, all_bytes, most_bytes) >= (half_by_one ? copied : 2 * copied);
 }
 
 bool collectives_try_pulls(const Costs& costs) {

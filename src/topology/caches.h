@@ -15,8 +15,17 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 // first-level caches, where few places are best.
 inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 
-// Calls from so many bytes on store their results past the caches; UINT64_MAX: none do.
+// Messages from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
+
+// What the fullest last-level cache gets of so many bytes of all the host's ranks, and of the one that has most.
+uint64_t bytes_in_fullest_cache(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes);
+
+// Whether a call stores its results past the caches, since they push each other out of the last level before they are
+// used again: of buffers of so many bytes, of all the host's ranks, and of the one that has most. `half_by_one`: one
+// core reads and writes at least half of them, and others the rest. Never where the one that has most has less than 2
+// MiB.
+bool stores_past_caches(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes, bool half_by_one);
 
 // Whether messages find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
 inline bool messages_try_pulls(const Costs& costs) { return costs.pull_bytes_per_s.origin != Origin::kDefault; }

@@ -88,7 +88,130 @@ TEST_CASE("where stores past the caches never pay off nothing is stored so, howe
   CHECK(streaming_min(8, 8, kNeverStreams, 8) == kNever);
 }
 
-TEST_CASE("ranks that share a cache stream from smaller sizes on") {
+constexpr uint64_t kCopied = 32 << 20, kMiB = 1 << 20;
+
+struct Streamed {
+  Collective collective = TUTTI_ALL_REDUCE;
+  int nranks = 2;
+  int root = -1;
+  bool in_place = false;
+  int sharing = 0;  // processors, a last-level cache
+};
+
+// The least number of MiB of the vector, or of all blocks, from which `rank` stores results past the caches; 0: none.
+uint64_t least_streamed_mib(const Streamed& call, int rank) {
+  Costs costs;
+  costs.streaming_bytes = {kCopied, Origin::kProbe};
+  Topology topology = one_host(call.nranks, 8, costs, call.sharing);
+  CallArguments arguments{.collective = call.collective, .datatype = TUTTI_UINT8, .op = TUTTI_SUM, .root = call.root};
+  bool is_vector = call.collective == TUTTI_ALL_REDUCE || call.collective == TUTTI_REDUCE ||
+                   call.collective == TUTTI_BROADCAST;
+  for (uint64_t mib = 1; mib <= 1024; ++mib) {
+    arguments.count = mib * kMiB / (is_vector ? 1 : static_cast<uint64_t>(call.nranks));
+    Geometry geometry = geometry_of(arguments, rank, call.nranks).value();
+    geometry.in_place = call.in_place;
+    geometry.onto_input = false;  // for there are no buffers
+    if (streams_results(topology, rank, call.collective, call.root, geometry, geometry.plan_count)) return mib;
+  }
+  return 0;
+}
+
+TEST_CASE("a rank stores results past the caches once what all ranks read and write is twice a copy that pays off so") {
+  CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 1}, 0) == 32);
+  CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 2}, 0) == 16);
+  CHECK(least_streamed_mib({TUTTI_ALL_TO_ALL, 4}, 3) == 8);
+  // One block beside all of them.
+  CHECK(least_streamed_mib({TUTTI_ALL_GATHER, 4}, 1) == 13);
+  CHECK(least_streamed_mib({TUTTI_REDUCE_SCATTER, 4}, 1) == 13);
+  CHECK(least_streamed_mib({TUTTI_ALL_GATHER, 4, -1, true}, 0) == 16);
+  for (int rank : {0, 5}) {
+    CHECK(least_streamed_mib({TUTTI_BROADCAST, 8, 0}, rank) == 8);
+    CHECK(least_streamed_mib({TUTTI_REDUCE, 8, 0}, rank) == 8);
+  }
+}
+
+TEST_CASE("where half of what a host's ranks touch is a root's, half as much is stored past the caches") {
+  for (int rank : {0, 1}) {
+    CHECK(least_streamed_mib({TUTTI_BROADCAST, 2, 0}, rank) == 11);
+    CHECK(least_streamed_mib({TUTTI_REDUCE, 2, 0}, rank) == 11);
+  }
+  for (int rank : {2, 7}) {
+    CHECK(least_streamed_mib({TUTTI_GATHER, 8, 2}, rank) == 16);
+    CHECK(least_streamed_mib({TUTTI_SCATTER, 8, 2}, rank) == 16);
+  }
+}
+
+TEST_CASE("each last-level cache has its ranks' buffers, and a root's are all in one") {
+  CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 8, -1, false, 4}, 0) == 8);  // two caches, four ranks each
+  CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 2, -1, false, 4}, 0) == 32);
+  CHECK(least_streamed_mib({TUTTI_GATHER, 8, 2, false, 1}, 2) == 29);  // an eighth is its own block
+  CHECK(least_streamed_mib({TUTTI_SCATTER, 8, 2, false, 1}, 3) == 29);
+}
+
+TEST_CASE("what replaces input goes through the caches, and what a root has in place for others does not") {
+  for (Collective collective : {TUTTI_ALL_REDUCE, TUTTI_REDUCE_SCATTER, TUTTI_ALL_TO_ALL}) {
+    CHECK(least_streamed_mib({collective, 4, -1, true}, 0) == 0);
+  }
+  CHECK(least_streamed_mib({TUTTI_REDUCE, 4, 0, true}, 0) == 0);
+  CHECK(least_streamed_mib({TUTTI_BROADCAST, 2, 0, true}, 0) == 16);
+  CHECK(least_streamed_mib({TUTTI_SCATTER, 2, 0, true}, 0) == 22);
+  Costs costs;
+  costs.streaming_bytes = {kCopied, Origin::kProbe};
+  Geometry onto_input{.input_bytes = kCopied, .output_bytes = kCopied / 2, .onto_input = true};
+  CHECK_FALSE(streams_results(one_host(2, 2, costs), 0, TUTTI_REDUCE_SCATTER, -1, onto_input, kCopied));
+  onto_input.onto_input = false;
+  CHECK(streams_results(one_host(2, 2, costs), 0, TUTTI_REDUCE_SCATTER, -1, onto_input, kCopied));
+}
+
+TEST_CASE("of counts that all ranks know the planned size counts, and of others what a rank has") {
+  Costs costs;
+  costs.streaming_bytes = {kCopied, Origin::kProbe};
+  Topology topology = one_host(4, 4, costs);
+  auto is_streamed = [&](Collective collective, int root, uint64_t own_bytes, uint64_t planned_bytes) {
+    return streams_results(topology, 1, collective, root, {.output_bytes = own_bytes}, planned_bytes);
+  };
+  CHECK_FALSE(is_streamed(TUTTI_ALL_GATHER_V, -1, 1024 * kMiB, kMiB));  // blocks far apart
+  CHECK(is_streamed(TUTTI_ALL_GATHER_V, -1, kMiB, 1024 * kMiB));
+  CHECK(is_streamed(TUTTI_ALL_TO_ALL_V, -1, 8 * kMiB, kMiB));
+  CHECK_FALSE(is_streamed(TUTTI_ALL_TO_ALL_V, -1, 7 * kMiB, 1024 * kMiB));
+  CHECK(is_streamed(TUTTI_SCATTER_V, 0, 4 * kMiB, kMiB));  // one of four blocks
+  CHECK_FALSE(is_streamed(TUTTI_SCATTER_V, 0, 3 * kMiB, kMiB));
+  CHECK_FALSE(is_streamed(TUTTI_GATHER_V, 1, 12 * kMiB, kMiB));  // all of them
+  CHECK(is_streamed(TUTTI_SCATTER_V, 0, UINT64_MAX / 2, kMiB));
+}
+
+TEST_CASE("calls that a core's own caches hold go through them, and so do all where stores past them never pay off") {
+  Costs costs;
+  costs.streaming_bytes = {1, Origin::kProbe};
+  auto is_streamed = [&](uint64_t bytes) {
+    return streams_results(one_host(2, 2, costs), 0, TUTTI_ALL_REDUCE, -1, {.output_bytes = bytes}, bytes);
+  };
+  CHECK_FALSE(is_streamed(kMiB - 4));
+  CHECK(is_streamed(kMiB));
+  CHECK(is_streamed(uint64_t{1} << 62));
+  costs.streaming_bytes.value = kNeverStreams;
+  CHECK_FALSE(is_streamed(kMiB << 20));
+}
+
+TEST_CASE("only the ranks of the own host count, and of a broadcast from elsewhere none has an input") {
+  Costs costs;
+  costs.streaming_bytes = {kCopied, Origin::kProbe};
+  Topology topology = one_host(2, 2, costs);
+  topology.hosts.push_back(topology.hosts.front());
+  topology.hosts.back().ranks = {2, 3};
+  for (int i : {2, 3}) {
+    topology.ranks.push_back(topology.ranks[i - 2]);
+    topology.ranks.back().host = 1;
+  }
+  auto is_streamed = [&](int rank, uint64_t bytes) {
+    return streams_results(topology, rank, TUTTI_BROADCAST, 0, {.output_bytes = bytes}, bytes);
+  };
+  CHECK_FALSE(is_streamed(3, kCopied - 1));
+  CHECK(is_streamed(3, kCopied));
+  CHECK(is_streamed(1, 11 * kMiB));
+}
+
+TEST_CASE("ranks that share a cache store messages past it from smaller sizes on") {
   constexpr uint64_t kAlone = 16 << 20;
   CHECK(streaming_min(1, 8, kAlone) == kAlone);
   CHECK(streaming_min(2, 8, kAlone) == kAlone / 2);
@@ -149,8 +272,6 @@ TEST_CASE("each rank goes by its own host") {
 
 TEST_CASE("payloads go through twice a core's second-level cache, which the peers of a host share") {
   CHECK(data_path_for(one_host(2, 2), 0).spread.own_bytes == 32 << 20);
-  DataPathOptions two = data_path_for(one_host(2, 2), 0);
-  CHECK(two.spread.streaming_bytes == two.streaming_min_bytes);
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);

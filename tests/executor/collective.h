@@ -180,12 +180,13 @@ class BoundCall {
     call.in_place = which.in_place_on(rank);
     call.partition = partition(shape, which, rank);
     call.size_bytes = room_for(which) * sizeof(int32_t);
+    call.streams = call.size_bytes >= 4096 && !(call.in_place && replaces_input(shape.collective));
     call.signature = 1000 + static_cast<uint64_t>(number);
     call.input_window = buffers.in_window();
     call.output_window = buffers.out_window();
     call.announces_output = holds(shape.deliver_directly, call.in_place) && received_.counts.empty();
     call.options = {
-        .pull_min_bytes = 256, .streaming_min_bytes = 4096,
+        .pull_min_bytes = 256,
         .spread = {.least_bytes = 64, .bytes = 1 << 16}, .common_min_bytes = 64};
     call.wish = number % 3 - 1;
   }

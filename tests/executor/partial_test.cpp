@@ -160,12 +160,13 @@ Status run_sum(Rank& self, const Sum& which, const Plan& plan, int number) {
   call.in_place = which.in_place;
   call.partition = partition_of(which, plan.shape(), rank, counts, begins);
   call.size_bytes = which.input_count() * element;
+  call.streams = call.size_bytes >= 4096 && !which.in_place;
   call.signature = 1 + static_cast<uint64_t>(number);
   call.input_window = input.window(0);
   call.output_window = which.in_place ? input.window(offset) : output.window(0);
   call.announces_output = holds(plan.shape().deliver_directly, which.in_place) && call.output_window;
   call.options = {
-      .pull_min_bytes = 256, .streaming_min_bytes = 4096,
+      .pull_min_bytes = 256,
       .spread = {.least_bytes = 64, .bytes = 1 << 16}};
   TUTTI_TRY(self.run(programs_of(plan, rank), call));
 

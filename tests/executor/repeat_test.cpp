@@ -87,8 +87,12 @@ class Repeated {
   }
 
   int repeated() const { return repeated_; }
+  // Of calls whose results go through the caches.
   void set_options(const DataPathOptions& options) {
-    for (auto& each : bound_) each->call.options = options;
+    for (auto& each : bound_) {
+      each->call.options = options;
+      each->call.streams = false;
+    }
   }
 
  private:
