@@ -63,7 +63,7 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   // Each channel goes over a device of its own, as far as there are any.
   int lanes = std::clamp(topology_.rdma_lanes(), 1, shape.channels);
   for (const TopologyHost& host : topology_.hosts) {
-    hosts_.push_back(make_host(host, sizes_of(inputs.request, topology_, host), workers, lanes));
+    hosts_.push_back(make_host(host, inputs.request, workers, lanes));
     hosts_.back().pulls = inputs.pulled && collectives_try_pulls(host.inventory.costs);
   }
   if (topology_.has_gpu_ranks()) {
@@ -79,17 +79,21 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
   }
 }
 
-// Of a gather or scatter the root alone has all blocks, others have one.
-Work::Sizes Work::sizes_of(const Request& request, const Topology& topology, const TopologyHost& host) {
-  Collective collective = without_counts(request.collective);
-  uint64_t all = request.size_bytes();
-  if (collective != TUTTI_GATHER && collective != TUTTI_SCATTER) return {all, all};
-  uint64_t block = ceil_div(all, topology.ranks.size());
-  bool has_root = &host == &topology.hosts[topology.ranks[request.root].host];
-  return has_root ? Sizes{all, ceil_div(all, host.ranks.size())} : Sizes{block, block};
+Footprint Work::footprint_on(const TopologyHost& host, const Request& request) const {
+  bool holds_root = has_root_ && &host == &topology_.hosts[topology_.ranks[request.root].host];
+  RanksOfHost ranks{topology_.nranks(), static_cast<int>(host.ranks.size()), holds_root};
+  return footprint_of(request.collective, request.size_bytes(), false, ranks);
 }
 
-Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const {
+// Calls reach two thirds of the traffic of copies, of which each byte is read and written. What one rank does alone is
+// a copy. Buffers of GPUs are elsewhere, and how many of the host's ranks have some is of no account here.
+uint64_t Work::memory_ns_of(const TopologyHost& host, const Footprint& footprint, const Residence& residence) const {
+  if (host.ranks.size() < 2 || topology_.has_gpu_ranks()) return 0;
+  uint64_t missing = share_of(footprint.all_bytes, residence.memory, Residence::kWhole);
+  return ns_for(missing / 4 * 3, host.inventory.costs.memory_bytes_per_s.value);
+}
+
+Work::Host Work::make_host(const TopologyHost& host, const Request& request, int workers, int lanes) const {
   const Inventory& inventory = host.inventory;
   const Costs& costs = inventory.costs;
   Host made;
@@ -105,7 +109,9 @@ Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, i
   uint64_t alone = std::max<uint64_t>(1, costs.copy_bytes_per_s.value);
   uint64_t copy = std::min(alone, std::max<uint64_t>(1, costs.memory_bytes_per_s.value / active));
   uint64_t reduce = share_of(costs.reduce_bytes_per_s.value, copy, alone);
-  Residence residence = residence_of(host, sizes.most_bytes, sizes.mean_bytes);
+  Footprint footprint = footprint_on(host, request);
+  Residence residence = residence_of(host, footprint);
+  made.memory_ns = memory_ns_of(host, footprint, residence);
   auto copy_rate = [&](uint64_t memory_rate) {
     uint64_t l2 = costs.cached_copy_bytes_per_s.value, last_level = costs.last_level_copy_bytes_per_s.value;
     return saturating_mul(threads, residence.rate(l2, last_level, memory_rate));
@@ -134,12 +140,19 @@ Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, i
   // Where ranks take turns messages of all sizes have few places (data_path_for()), which stay in the caches of both
   // cores: in calls of up to 64 KiB, as measured among 4 and 8 ranks on 2 processors. So one of the next size class may
   // be predicted to take less.
-  if (made.turn_ns > 0 && sizes.most_bytes <= kLeastTried) made.slots = made.small_slots;
+  if (made.turn_ns > 0 && request.size_bytes() <= kLeastTried) made.slots = made.small_slots;
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
   made.send_ns = costs.tcp_send_ns.value;
   made.receive_ns = costs.tcp_receive_ns.value;
+  price_sockets(made, costs);
+  made.l2_bytes = cache_bytes_per_cpu(inventory);
+  made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
+  return made;
+}
+
+void Work::price_sockets(Host& made, const Costs& costs) {
   // The calibrated streams are one block in the caches over and over. What lies in memory instead takes each end as
   // much longer as half a copy does.
   uint64_t uncached = rate_without(made.own_copy_bytes_per_s, made.cached_copy_bytes_per_s);
@@ -151,9 +164,6 @@ Work::Host Work::make_host(const TopologyHost& host, Sizes sizes, int workers, i
   };
   made.sockets = socket_rates(costs.tcp_bytes_per_s, costs.tcp_both_bytes_per_s);
   made.large_sockets = socket_rates(costs.large_tcp_bytes_per_s, costs.large_tcp_both_bytes_per_s);
-  made.l2_bytes = cache_bytes_per_cpu(inventory);
-  made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
-  return made;
 }
 
 const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
@@ -383,6 +393,14 @@ void Work::end_phase(uint64_t hops) {
   hop_ns_ = {};
 }
 
+uint64_t Work::with_others(size_t rank, uint64_t own_ns, uint64_t all_ns) const {
+  uint64_t ranks = topology_.hosts[topology_.ranks[rank].host].ranks.size();
+  uint64_t cpus = host_of(static_cast<int>(rank)).cpus;
+  if (ranks <= cpus) return own_ns;
+  uint64_t others_ns = all_ns - std::min(all_ns, own_ns);
+  return saturating_add(own_ns, share_of(others_ns, ranks - cpus, cpus * (ranks - 1)));
+}
+
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
   auto flow = flows_one_way() ? &HopNs::one_way : &HopNs::mutual;
@@ -394,7 +412,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   // what flows one way the receiver does nothing meanwhile, unless others have its processor.
   bool is_covered = !flows_one_way() || turn_ns_ > 0;
   uint64_t covered_hops_ns = is_covered ? saturating_mul(hops - passed_hops, covered_hop_ns_) : 0;
-  uint64_t busiest_ns = 0, latency_ns = hops_ns, network_ns = 0;
+  uint64_t busiest_ns = 0, latency_ns = hops_ns, network_ns = 0, memory_ns = 0;
   auto consider = [&](uint64_t ns, uint64_t sending_ns) {
     uint64_t exposed_ns = hops_ns - std::min({hops_ns, covered_hops_ns, sending_ns});
     uint64_t all_ns = saturating_add(ns, exposed_ns), most_ns = saturating_add(busiest_ns, latency_ns);
@@ -406,20 +424,28 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t turns = hops - std::min(hops, fill);
   std::vector<uint64_t> host_ns(hosts_.size()), host_sending_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
-    consider(rank_ns_[rank], sending_ns_[rank]);
     size_t host = topology_.ranks[rank].host;
     host_ns[host] = saturating_add(host_ns[host], rank_ns_[rank]);
     host_sending_ns[host] = saturating_add(host_sending_ns[host], sending_ns_[rank]);
   }
+  std::vector<uint64_t> overflows_ns(hosts_.size());
   for (size_t h = 0; h < hosts_.size(); ++h) {
     uint64_t cpus = hosts_[h].cpus;
-    consider(saturating_add(host_ns[h] / cpus, overflow_ns(hosts_[h], turns)), host_sending_ns[h] / cpus);
+    overflows_ns[h] = overflow_ns(hosts_[h], turns);
+    consider(saturating_add(host_ns[h] / cpus, overflows_ns[h]), host_sending_ns[h] / cpus);
     network_ns = std::max(network_ns, ns_for(hosts_[h].network_bytes, hosts_[h].network_bytes_per_s));
+    memory_ns = std::max(memory_ns, hosts_[h].memory_ns);
+  }
+  for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
+    size_t host = topology_.ranks[rank].host;
+    uint64_t overflow_ns = hosts_[host].turn_ns == 0 ? 0 : overflows_ns[host];
+    consider(saturating_add(with_others(rank, rank_ns_[rank], host_ns[host]), overflow_ns),
+             with_others(rank, sending_ns_[rank], host_sending_ns[host]));
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);
   WireLoad::Busiest wire = wires_ ? wires_->busiest() : WireLoad::Busiest();
   latency_ns = saturating_add(saturating_add(latency_ns, turns_ns(hops)), wires_ ? kLaunchNs : 0);
-  uint64_t steady_ns = std::max({busiest_ns, network_ns, wire.ns});
+  uint64_t steady_ns = std::max({busiest_ns, network_ns, memory_ns, wire.ns});
   uint64_t fill_ns = is_filled_by_next() ? 0 : saturating_mul(message_ns_, fill);
   uint64_t exposed_ns = saturating_add(latency_ns, fill_ns);
   Prediction prediction;
@@ -430,8 +456,10 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   if (exposed_ns > steady_ns) {
     std::string_view what = turn_ns_ > 0 ? "latency and turns" : "latency";
     prediction.bound = fmt::format("{} % {} of {}", percent(exposed_ns), what, count_text(hops, "hop"));
-  } else if (wire.ns > std::max(busiest_ns, network_ns)) {
+  } else if (wire.ns > std::max({busiest_ns, network_ns, memory_ns})) {
     prediction.bound = fmt::format("{} % {}", percent(wire.ns), wire.wire);
+  } else if (memory_ns > std::max(busiest_ns, network_ns)) {
+    prediction.bound = fmt::format("{} % memory traffic", percent(memory_ns));
   } else if (network_ns > busiest_ns) {
     prediction.bound = fmt::format("{} % network traffic", percent(network_ns));
   } else {

@@ -4,7 +4,7 @@
 // time = hops * latency + turns on shared processors + pipeline fill + the slowest of
 //   - each rank's own processor time (copies, reductions, per-message work),
 //   - each host's processor time, divided among its processors (ranks that share one take turns),
-//   - each host's network traffic,
+//   - each host's network traffic, and that of its memory,
 //   - where ranks sit on GPUs: what each wire between these and each of their memories carries.
 // Integers throughout, so that every rank computes the same.
 #pragma once
@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "planner/footprint.h"
 #include "planner/planner.h"
+#include "planner/rates.h"
 #include "planner/wire_load.h"
 
 namespace tutti {
@@ -77,6 +79,7 @@ class Work {
     SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
     SlotRates small_slots;              // of messages that stay in a few places
     uint64_t memory_copy_bytes_per_s = 1;
+    uint64_t memory_ns = 0;             // to read and write what of the callers' buffers is in no cache
     uint64_t reduce_bytes_per_s = 1;
     bool pulls = false;                 // its ranks do, from others of it
     uint64_t pull_ns = 0;
@@ -128,14 +131,15 @@ class Work {
   bool follows_without_waiting() const;
   // And over sockets, where messages wait in the kernel, the next call fills what one of a single slice leaves idle.
   bool is_filled_by_next() const;
-  // Of the buffers of a host's ranks: of the one that has most, and in the mean.
-  struct Sizes {
-    uint64_t most_bytes;
-    uint64_t mean_bytes;
-  };
-  static Sizes sizes_of(const Request& request, const Topology& topology, const TopologyHost& host);
-  Host make_host(const TopologyHost& host, Sizes sizes, int workers, int lanes) const;
+  Host make_host(const TopologyHost& host, const Request& request, int workers, int lanes) const;
+  Footprint footprint_on(const TopologyHost& host, const Request& request) const;
+  uint64_t memory_ns_of(const TopologyHost& host, const Footprint& footprint, const Residence& residence) const;
+  static void price_sockets(Host& made, const Costs& costs);
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
+  const Host& host_of(int rank) const { return hosts_[topology_.ranks[rank].host]; }
+  // What a rank does, with its part of what the others of its host do where they take turns: as much of it as keeps all
+  // processors equally busy if all ranks have as much to do.
+  uint64_t with_others(size_t rank, uint64_t own_ns, uint64_t all_ns) const;
 
   const Topology& topology_;
   const PlanShape& shape_;

@@ -45,18 +45,22 @@ uint64_t Residence::rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t me
   return static_cast<uint64_t>(std::clamp<Wide>((Wide{kWhole} << 64) / sum, 1, UINT64_MAX / 16));
 }
 
-Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes) {
+Residence residence_of(const TopologyHost& host, const Footprint& footprint) {
   using Wide = unsigned __int128;
-  auto part = [](uint64_t held, uint64_t bytes) {
-    Wide touched = Wide{std::max<uint64_t>(1, bytes)} * 3;
-    return static_cast<uint64_t>(std::min<Wide>(Residence::kWhole, Wide{held} * Residence::kWhole / touched));
+  // Of a cache that has nothing left of `lost` times its size.
+  auto part = [](uint64_t cache_bytes, Wide touched, unsigned lost) {
+    constexpr Wide kWhole = Residence::kWhole;
+    Wide held = std::min(kWhole, Wide{cache_bytes} * kWhole / std::max<Wide>(1, touched));
+    return static_cast<uint64_t>((std::max(lost * held, kWhole) - kWhole) / (lost - 1));
   };
+  const Cache* last = last_level(host.inventory);
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
+  uint64_t last_bytes = std::max(l2_bytes, last == nullptr ? 0 : last->size_bytes);
+  uint64_t in_one = bytes_in_fullest_cache(host, footprint.all_bytes, footprint.most_bytes);
+  bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
   Residence found;
-  uint64_t at_most = 2 * part(l2_bytes, most_bytes);
-  found.l2 = at_most - std::min(at_most, Residence::kWhole);
-  uint64_t in_caches = part(std::max(l2_bytes, last_level_bytes_per_rank(host)), mean_bytes);
-  found.last_level = std::max(in_caches, found.l2) - found.l2;
+  found.l2 = part(l2_bytes, Wide{footprint.most_bytes} * 3 / 2, 2);
+  found.last_level = std::max(part(last_bytes, Wide{in_one} * (in_turns ? 6 : 5) / 4, 3), found.l2) - found.l2;
   found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;
 }

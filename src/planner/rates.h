@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "planner/footprint.h"
 #include "topology/topology.h"
 
 namespace tutti {
@@ -36,9 +37,10 @@ struct Residence {
   uint64_t rate(uint64_t l2_rate, uint64_t last_level_rate, uint64_t memory_rate) const;
 };
 
-// Input, output and slots in flight, over and over: of the rank that has most on this host, and of all its ranks in the
-// mean. Of what exceeds the last level, which all cores fill, that still has its part. A core's own cache loses what
-// was used least recently, which is what comes next: it has nothing left of twice its size.
-Residence residence_of(const TopologyHost& host, uint64_t most_bytes, uint64_t mean_bytes);
+// The callers' buffers, over and over, and slots in flight: half as much again, and in the last level, where few places
+// do for several payloads, a quarter, unless ranks take turns. A core's own cache loses what was used least recently,
+// which is what comes next: it has nothing left of twice its size. The last level has nothing of three times its own,
+// as measured.
+Residence residence_of(const TopologyHost& host, const Footprint& footprint);
 
 }  // namespace tutti

@@ -202,6 +202,7 @@ TEST_CASE("a gather's ranks fill the last level with less than those that all ha
     Topology topology = with_caches();
     Costs& costs = topology.hosts[0].inventory.costs;
     costs.copy_bytes_per_s.value = costs.memory_bytes_per_s.value = memory_bytes_per_s;
+    topology.hosts[0].inventory.caches[1].size_bytes = 24 << 20;
     return predicted_of(topology, collective, 8 << 20);
   };
   constexpr uint64_t kSlow = 2'000'000'000, kQuick = 20'000'000'000;

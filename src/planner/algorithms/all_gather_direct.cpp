@@ -30,9 +30,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   int n = shape.nranks;
   uint64_t bytes = inputs.request.size_bytes();
   Work work(inputs, shape);
-  for (int rank = 0; rank < n; ++rank) {
-    for (int i = 1; i < n; ++i) work.send(rank, (rank + i) % n, ceil_div(bytes, n), Payload::kDelivered);
-  }
+  for (int rank = 0; rank < n; ++rank) work.send_to_others(rank, ceil_div(bytes, n), Payload::kDelivered);
   return work.predict(n > 1 ? 1 : 0);
 }
 

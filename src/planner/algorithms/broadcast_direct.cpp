@@ -28,9 +28,7 @@ RankPlan generate(const PlanShape& shape, int rank, int) {
 Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   uint64_t bytes = inputs.request.size_bytes();
   Work work(inputs, shape);
-  for (int rank = 0; rank < shape.nranks; ++rank) {
-    if (rank != shape.root) work.send(shape.root, rank, bytes, Payload::kDelivered);
-  }
+  work.send_to_others(shape.root, bytes, Payload::kDelivered);
   return work.predict(shape.nranks > 1 ? 1 : 0);
 }
 
