@@ -11,16 +11,14 @@
 namespace tutti {
 namespace {
 
-bool in_turns(const TopologyHost& host) { return host.ranks.size() > host.inventory.cpu.usable(); }
-
 // A message that the receiver reads where it lies is copied once, but its sender waits for that. Of this size on a
 // message to and fro takes half the time, and one behind the other no more of it than through slots; those of less
 // would be up to twice as slow one behind the other. Where ranks take turns on a processor each wait is a turn.
-uint64_t lent_min_bytes(const TopologyHost& host) { return in_turns(host) ? kLeastTried : kLeastPulled; }
+uint64_t lent_min_bytes(const TopologyHost& host) { return takes_turns(host) ? kLeastTried : kLeastPulled; }
 
 // A rank waits until all have read what lies in its memory. Where ranks take turns that is a turn more, as long as it
 // takes to copy more than 16 KiB into a slot and out of it.
-uint64_t windows_min_bytes(const TopologyHost& host) { return in_turns(host) ? 32 * 1024 : 4 * 1024; }
+uint64_t windows_min_bytes(const TopologyHost& host) { return takes_turns(host) ? 32 * 1024 : 4 * 1024; }
 
 // When as much was written as two second-level caches hold, and read, the first of it has left the reader's. Where
 // ranks take turns on a processor the turns of the others see to that, and slots of few places stay in the caches.
@@ -30,7 +28,7 @@ Spread spread_for(const TopologyHost& host) {
   uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
   const Cache* last = last_level(host.inventory);
   return {.least_bytes = kLeastSpreadBytes,
-          .bytes = in_turns(host) ? 0 : 2 * cache_bytes / peers,
+          .bytes = takes_turns(host) ? 0 : 2 * cache_bytes / peers,
           .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX};
 }
 
@@ -51,16 +49,19 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
 
 // What replaces input has been read before: its lines are in the caches, or come into them but once; and so it is where
 // the result is copied onto the input afterwards. What others have in place, or of GPUs, this rank does not know. Of a
-// gather or a scatter whose counts are the root's the others know their own block.
+// gather or a scatter whose counts are the root's the others know their own block, and of counts that two ranks know
+// gaps between blocks count, too.
 bool streams_results(const Topology& topology, int rank, Collective collective, int root, const Geometry& geometry,
                      uint64_t planned_bytes) {
-  if (geometry.onto_input || (geometry.in_place && replaces_input(collective))) return false;
+  constexpr uint64_t kLeast = 1 << 20;  // less stays in a core's own caches, however many share the last level
+  uint64_t own_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
+  bool replaces = geometry.onto_input || (geometry.in_place && replaces_input(collective));
+  if (own_bytes < kLeast || replaces) return false;
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   RanksOfHost ranks{.all = topology.nranks(), .local = static_cast<int>(host.ranks.size())};
   ranks.has_root = has_root(collective) && topology.ranks[root].host == topology.ranks[rank].host;
   if (has_private_counts(collective)) {
     bool has_block = has_root(collective) && rank != root;
-    uint64_t own_bytes = std::max(geometry.input_bytes, geometry.output_bytes);
     planned_bytes = saturating_mul(own_bytes, has_block ? static_cast<uint64_t>(ranks.all) : 1);
   }
   Footprint footprint = footprint_of(collective, planned_bytes, geometry.in_place, ranks);

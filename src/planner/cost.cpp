@@ -86,7 +86,8 @@ Footprint Work::footprint_on(const TopologyHost& host, const Request& request) c
 }
 
 // Calls reach two thirds of the traffic of copies, of which each byte is read and written. What one rank does alone is
-// a copy. Buffers of GPUs are elsewhere, and how many of the host's ranks have some is of no account here.
+// a copy. Buffers of GPUs are elsewhere, and how many of the host's ranks have some is of no account here. Of several
+// last-level caches the fullest stands for all.
 uint64_t Work::memory_ns_of(const TopologyHost& host, const Footprint& footprint, const Residence& residence) const {
   if (host.ranks.size() < 2 || topology_.has_gpu_ranks()) return 0;
   uint64_t missing = share_of(footprint.all_bytes, residence.memory, Residence::kWhole);
@@ -102,7 +103,7 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   // Threads of a rank that have a processor each.
   uint64_t threads = std::clamp<uint64_t>(made.cpus / ranks, 1, static_cast<uint64_t>(workers));
   uint64_t active = std::min(ranks * threads, made.cpus);
-  if (ranks > made.cpus) {
+  if (takes_turns(host)) {
     made.turn_ns = saturating_mul(ceil_div(ranks - made.cpus, made.cpus), costs.yield_ns.value);
   }
 
@@ -398,7 +399,7 @@ uint64_t Work::with_others(size_t rank, uint64_t own_ns, uint64_t all_ns) const 
   uint64_t cpus = host_of(static_cast<int>(rank)).cpus;
   if (ranks <= cpus) return own_ns;
   uint64_t others_ns = all_ns - std::min(all_ns, own_ns);
-  return saturating_add(own_ns, share_of(others_ns, ranks - cpus, cpus * (ranks - 1)));
+  return saturating_add(own_ns, saturating_mul(others_ns, ranks - cpus) / (cpus * (ranks - 1)));
 }
 
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
@@ -438,8 +439,8 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   }
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
     size_t host = topology_.ranks[rank].host;
-    uint64_t overflow_ns = hosts_[host].turn_ns == 0 ? 0 : overflows_ns[host];
-    consider(saturating_add(with_others(rank, rank_ns_[rank], host_ns[host]), overflow_ns),
+    uint64_t left_ns = hosts_[host].turn_ns == 0 ? 0 : overflows_ns[host];
+    consider(saturating_add(with_others(rank, rank_ns_[rank], host_ns[host]), left_ns),
              with_others(rank, sending_ns_[rank], host_sending_ns[host]));
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);

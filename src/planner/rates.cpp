@@ -57,10 +57,9 @@ Residence residence_of(const TopologyHost& host, const Footprint& footprint) {
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
   uint64_t last_bytes = std::max(l2_bytes, last == nullptr ? 0 : last->size_bytes);
   uint64_t in_one = bytes_in_fullest_cache(host, footprint.all_bytes, footprint.most_bytes);
-  bool in_turns = host.ranks.size() > host.inventory.cpu.usable();
   Residence found;
   found.l2 = part(l2_bytes, Wide{footprint.most_bytes} * 3 / 2, 2);
-  found.last_level = std::max(part(last_bytes, Wide{in_one} * (in_turns ? 6 : 5) / 4, 3), found.l2) - found.l2;
+  found.last_level = std::max(part(last_bytes, Wide{in_one} * (takes_turns(host) ? 6 : 5) / 4, 3), found.l2) - found.l2;
   found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;
 }

@@ -40,16 +40,16 @@ uint64_t streaming_min_bytes(const TopologyHost& host) {
 
 uint64_t bytes_in_fullest_cache(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes) {
   using Wide = unsigned __int128;
-  Wide evenly = Wide{all_bytes} * ranks_sharing_cache(host) / std::max<size_t>(1, host.ranks.size());
-  return static_cast<uint64_t>(std::min(std::max(evenly, Wide{most_bytes}), Wide{UINT64_MAX}));
+  uint64_t others = std::max<uint64_t>(2, host.ranks.size()) - 1, beside = ranks_sharing_cache(host) - 1;
+  Wide bytes = most_bytes + Wide{all_bytes - std::min(all_bytes, most_bytes)} * beside / others;
+  return static_cast<uint64_t>(std::min(bytes, Wide{UINT64_MAX}));
 }
 
 // The calibrated size is that of a copy, and of what it is made of. A core that reads or writes half of all for itself
 // pushes it out sooner, as measured among 2 and 8 ranks beside near cores.
 bool stores_past_caches(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes, bool half_by_one) {
-  constexpr uint64_t kLeast = 2 << 20;  // less stays in a core's own caches, however many share the last level
   uint64_t copied = host.inventory.costs.streaming_bytes.value;
-  if (copied == kNeverStreams || most_bytes < kLeast) return false;
+  if (copied == kNeverStreams) return false;
   return bytes_in_fullest_cache(host, all_bytes, most_bytes) >= (half_by_one ? copied : 2 * copied);
 }
 
@@ -62,11 +62,6 @@ bool collectives_try_pulls(const Costs& costs) {
   const Figure& load = costs.slot_load_bytes_per_s;
   if (!is_measured(store) || !is_measured(load)) return true;
   return ns(store) + ns(load) >= costs.pull_ns.value + ns(costs.pull_bytes_per_s);
-}
-
-uint64_t last_level_bytes_per_rank(const TopologyHost& host) {
-  const Cache* last = last_level(host.inventory);
-  return last == nullptr ? 0 : last->size_bytes / ranks_sharing_cache(host);
 }
 
 }  // namespace tutti

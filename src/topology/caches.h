@@ -18,13 +18,12 @@ inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 // Messages from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);
 
-// What the fullest last-level cache gets of so many bytes of all the host's ranks, and of the one that has most.
+// What the last-level cache of the rank that has most gets of so many bytes of that rank, and of all the host's ranks.
 uint64_t bytes_in_fullest_cache(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes);
 
 // Whether a call stores its results past the caches, since they push each other out of the last level before they are
 // used again: of buffers of so many bytes, of all the host's ranks, and of the one that has most. `half_by_one`: one
-// core reads and writes at least half of them, and others the rest. Never where the one that has most has less than 2
-// MiB.
+// core reads and writes at least half of them, and others the rest. Of several last-level caches the fullest counts.
 bool stores_past_caches(const TopologyHost& host, uint64_t all_bytes, uint64_t most_bytes, bool half_by_one);
 
 // Whether messages find out if pulls of private memory are quicker than slots: where it was seen what a pull costs.
@@ -34,8 +33,5 @@ inline bool messages_try_pulls(const Costs& costs) { return costs.pull_bytes_per
 // payloads, even if a rank's copies into them and out of them come one after the other: all ranks are in a trial at
 // once, and with more ranks than processors a call that is pulled takes up to ten times as long.
 bool collectives_try_pulls(const Costs& costs);
-
-// What one of the host's ranks has of the last level of caches, if they are spread evenly; 0: unknown.
-uint64_t last_level_bytes_per_rank(const TopologyHost& host);
 
 }  // namespace tutti

@@ -54,6 +54,9 @@ struct TopologyHost {
   friend bool operator==(const TopologyHost&, const TopologyHost&) = default;
 };
 
+// Whether the host has more ranks than processors.
+inline bool takes_turns(const TopologyHost& host) { return host.ranks.size() > host.inventory.cpu.usable(); }
+
 struct TopologyRank {
   int host = 0;  // index into hosts
   int local_rank = 0;

@@ -141,10 +141,11 @@ TEST_CASE("where half of what a host's ranks touch is a root's, half as much is 
   }
 }
 
-TEST_CASE("each last-level cache has its ranks' buffers, and a root's are all in one") {
+TEST_CASE("of several last-level caches the one counts that has the root's buffers, and those of the ranks beside it") {
   CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 8, -1, false, 4}, 0) == 8);  // two caches, four ranks each
   CHECK(least_streamed_mib({TUTTI_ALL_REDUCE, 2, -1, false, 4}, 0) == 32);
   CHECK(least_streamed_mib({TUTTI_GATHER, 8, 2, false, 1}, 2) == 29);  // an eighth is its own block
+  CHECK(least_streamed_mib({TUTTI_GATHER, 8, 2, false, 4}, 2) == 22);  // and three of the others' eighths beside it
   CHECK(least_streamed_mib({TUTTI_SCATTER, 8, 2, false, 1}, 3) == 29);
 }
 
