@@ -54,12 +54,12 @@ Status Communicator::finalize() {
 bool Communicator::part_from_peers(Deadline deadline) {
   // Whoever waits for a rank that failed hears why.
   Goodbye own{.calls = failure_.happened() ? UINT64_MAX : calls_, .is_early = has_left_.load() ? 1U : 0U};
-  std::vector<int> connected;
+  std::vector<int> joined;
   std::map<int, Goodbye> goodbyes;
   for (int rank = 0; rank < nranks_; ++rank) {
-    if (links_->peers()[rank] != nullptr) connected.push_back(rank);
+    if (links_->is_joined(rank)) joined.push_back(rank);
   }
-  for (int rank : connected) {
+  for (int rank : joined) {
     goodbyes[rank] = own;
     goodbyes[rank].messages = direct_->sent_to(rank);
   }
@@ -75,15 +75,17 @@ bool Communicator::part_from_peers(Deadline deadline) {
   Deadline silent = Deadline::after_ms(kSilentMs);
   bool said = false;
   auto waits_on = [&] {
-    return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !has_said_all(rank); });
+    return std::find_if(joined.begin(), joined.end(), [&](int rank) { return !has_said_all(rank); });
   };
   for (;;) {
     waits_.clear();
     Links::Armed armed = links_->arm(waits_);
-    for (int rank : connected) links_->peers()[rank]->poll();
+    for (auto& peer : links_->peers()) {
+      if (peer) peer->poll();
+    }
     if (!failure_.happened()) (void)direct_->advance();  // messages that this rank has not received are counted
     auto missing = waits_on();
-    if (missing == connected.end()) return true;
+    if (missing == joined.end()) return true;
     if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return true;
     if (deadline.passed()) {
       log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);

@@ -161,8 +161,8 @@ tutti_comm_memory_t Links::memory() const {
 }
 
 bool Links::any_in_process() const {
-  for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (peers_[rank] && topology_->same_process(rank_, static_cast<int>(rank))) return true;
+  for (int rank = 0; rank < std::ssize(ends_); ++rank) {
+    if (is_joined(rank) && topology_->same_process(rank_, rank)) return true;
   }
   return false;
 }

@@ -1,4 +1,6 @@
 // Ranks that leave while others still exchange messages.
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -7,6 +9,7 @@
 
 #include "core/links.h"
 #include "core/messages.h"
+#include "discovery/discover.h"
 #include "tutti/tutti_nccl.h"
 
 namespace tutti::test {
@@ -231,6 +234,42 @@ TEST_CASE("a rank that another one has left waits for a third asleep") {
     if (worked_ns() - before > kWait / 2) wrong += "it has worked all the time";
     return wrong;
   }));
+}
+
+// The one may store there as soon as it has found it, while the other one still looks.
+TEST_CASE("a rank knows who has its memory before it has found theirs") {
+  std::array<std::byte, 32> token{};
+  Config config;
+  config.transport = "loopback";
+  auto hub = std::make_shared<LoopbackHub>();
+  auto inventory = discover_live();
+  REQUIRE(inventory.ok());
+  std::vector<std::unique_ptr<Links>> links;
+  std::vector<Facts> facts;
+  std::vector<RankFacts> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    TransportContext context{.rank = rank, .nranks = 2, .job = 1, .token = token, .interface = ""};
+    auto created = Links::create(context, config, hub);
+    REQUIRE(created.ok());
+    RankFacts& mine = ranks.emplace_back();
+    mine.inventory = *inventory;
+    mine.pid = ::getpid();
+    facts.push_back({.rank = ranks[rank], .transports = (*created)->facts(), .gpu = "", .agreed = {}});
+    links.push_back(std::move(*created));
+  }
+  auto topology = merge(ranks, config.transport);
+  REQUIRE(topology.ok());
+  for (auto& each : links) each->learn(facts, *topology);
+  Links &one = *links[0], &other = *links[1];
+  const std::array<int32_t, 1> to_one{0}, to_other{1};
+  CHECK(!other.any_in_process());
+  while (!other.is_joined(0)) {
+    REQUIRE(other.connect(to_one).ok());
+    REQUIRE(one.connect(to_other).ok());
+  }
+  while (one.peers()[1] == nullptr) REQUIRE(one.connect(to_other).ok());
+  CHECK(other.peers()[0] == nullptr);
+  CHECK(other.any_in_process());
 }
 
 TEST_CASE("a rank without a link can be woken") {
