@@ -60,6 +60,7 @@ struct LocalMemory {
   uint32_t id = 0;                 // 1, 2, 3, ... in the order of export: never reused by its Transport
   std::span<std::byte> bytes;
   int fd = -1;                     // the memfd that backs it from offset 0, -1 if none; borrowed
+  std::shared_ptr<const void> owner = {};  // keeps `bytes` alive; none: the caller does, until release()
   const DeviceMemory* device = nullptr;  // whose it is, if it is a GPU's; borrowed
 };
 
@@ -258,8 +259,11 @@ class Transport {
   virtual void place(const HostPlace& /*own*/) {}
 
   // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
-  // caller keeps the memory alive until release(). The result is owned by the Transport.
-  virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) = 0;
+  // caller keeps the memory alive until release(). `owner`, if any, keeps it alive, too: peers that use it as it is
+  // hold that as long as their Links, so that what they store does no harm when this rank is gone. The result is owned
+  // by the Transport.
+  virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                                   std::shared_ptr<const void> owner) = 0;
   // Not kArena while there are Links.
   virtual void release(const LocalMemory* memory) = 0;
   // Whether devices of this transport may reach memory of GPUs by themselves.

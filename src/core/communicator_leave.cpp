@@ -10,8 +10,6 @@ namespace {
 constexpr int kPollMs = 20;
 // Who keeps the others waiting is said after so long.
 constexpr int64_t kSilentMs = 10'000;
-// Ranks of one process that failed together wait so long for each other to let go of their memory.
-constexpr int64_t kFailedWaitMs = 2000;
 // After a failure some peers may never hear a goodbye.
 constexpr int64_t kFailedLeaveMs = 1000;
 
@@ -47,19 +45,19 @@ Status Communicator::finalize() {
   return failure_.status();
 }
 
-// Says goodbye to every peer, and to those that have asked this rank, and waits for the peers' goodbyes. A peer says it
-// when it has completed its calls: it then has all that this rank sent, and neither reads nor stores here any more.
-// Links move on meanwhile, because they may still hold what peers wait for. False: at the deadline one had not said it,
-// and was named.
+// Says goodbye to every peer, and to those that have asked this rank, or after leave() to all, and unless this rank has
+// failed waits for the peers' goodbyes. A peer says it when it has completed its calls: it then has all that this rank
+// sent, and neither reads nor stores here any more. Links move on meanwhile, because they may still hold what peers
+// wait for. False: at the deadline one had not said it, and was named.
 bool Communicator::part_from_peers(Deadline deadline) {
   // Whoever waits for a rank that failed hears why.
   Goodbye own{.calls = failure_.happened() ? UINT64_MAX : calls_, .is_early = has_left_.load() ? 1U : 0U};
-  std::vector<int> joined;
+  std::vector<int> connected;
   std::map<int, Goodbye> goodbyes;
   for (int rank = 0; rank < nranks_; ++rank) {
-    if (links_->is_joined(rank)) joined.push_back(rank);
+    if (links_->peers()[rank] != nullptr) connected.push_back(rank);
   }
-  for (int rank : joined) {
+  for (int rank : connected) {
     goodbyes[rank] = own;
     goodbyes[rank].messages = direct_->sent_to(rank);
   }
@@ -70,23 +68,23 @@ bool Communicator::part_from_peers(Deadline deadline) {
     said_ = goodbyes;
     for (int rank : askers_) goodbyes.try_emplace(rank, own);
   }
+  // Nobody else tells those that call it later why it has gone.
+  for (int rank = 0; own.is_early != 0 && rank < nranks_; ++rank) {
+    if (rank != rank_) goodbyes.try_emplace(rank, own);
+  }
   for (auto& [rank, goodbye] : goodbyes) control_->send(rank, kGoodbye, std::as_bytes(std::span(&goodbye, 1)));
-  Deadline failed_deadline = Deadline::after_ms(kFailedWaitMs);
   Deadline silent = Deadline::after_ms(kSilentMs);
   bool said = false;
   auto waits_on = [&] {
-    return std::find_if(joined.begin(), joined.end(), [&](int rank) { return !has_said_all(rank); });
+    return std::find_if(connected.begin(), connected.end(), [&](int rank) { return !has_said_all(rank); });
   };
   for (;;) {
     waits_.clear();
     Links::Armed armed = links_->arm(waits_);
-    for (auto& peer : links_->peers()) {
-      if (peer) peer->poll();
-    }
+    for (int rank : connected) links_->peers()[rank]->poll();
     if (!failure_.happened()) (void)direct_->advance();  // messages that this rank has not received are counted
     auto missing = waits_on();
-    if (missing == joined.end()) return true;
-    if (failure_.happened() && (!links_->any_in_process() || failed_deadline.passed())) return true;
+    if (failure_.happened() || missing == connected.end()) return true;
     if (deadline.passed()) {
       log_warn("rank {} did not finalize within {} ms; leaving", *missing, config_.timeout_ms);
       return false;

@@ -88,7 +88,8 @@ Result<std::unique_ptr<Links>> Links::create(const TransportContext& context, co
   links->wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!links->wake_) return system_error(errno, "cannot create an eventfd");
   links->arena_fd_ = TUTTI_TRY(create_memfd("tutti-arena", links->layout_.arena_bytes()));
-  links->arena_ = TUTTI_TRY(Mapping::create(links->arena_fd_.get(), links->layout_.arena_bytes()));
+  links->arena_ = std::make_shared<Mapping>(
+      TUTTI_TRY(Mapping::create(links->arena_fd_.get(), links->layout_.arena_bytes())));
   auto wanted = [&](std::string_view name) { return config.transport.empty() || config.transport == name; };
   if (wanted("loopback")) TUTTI_TRY(links->open_carrier(make_loopback_transport(context, std::move(hub)), true));
   if (wanted("shm")) TUTTI_TRY(links->open_carrier(make_shm_transport(context), true));
@@ -105,7 +106,7 @@ Links::~Links() {
 Status Links::open_carrier(std::unique_ptr<Transport> transport, bool shares) {
   TUTTI_TRY(transport->listen());
   Carrier carrier{.shares = shares};
-  carrier.arena = TUTTI_TRY(transport->export_memory(arena_.bytes(), arena_fd_.get()));
+  carrier.arena = TUTTI_TRY(transport->export_memory(arena_->bytes(), arena_fd_.get(), arena_));
   TUTTI_CHECK(carrier.arena->id == kArena);
   carrier.transport = std::move(transport);
   carriers_.push_back(std::move(carrier));
@@ -136,7 +137,7 @@ void Links::learn(std::vector<Facts> facts, const Topology& topology) {
   layout_.mapped_slots = mapped_slots_for(topology, rank_, layout_.slot_bytes);
   common_slots_.clear();
   for (int channel = 0; channel < layout_.channels; ++channel) {
-    common_slots_.emplace_back(arena_.bytes(), layout_, channel);
+    common_slots_.emplace_back(arena_->bytes(), layout_, channel);
   }
   for (Carrier& carrier : carriers_) carrier.transport->place(place_of(topology, rank_));
   bool would_reach_all = device_transport() != nullptr && peers_.size() > 1 && topology.joined_by_rdma();
@@ -152,19 +153,12 @@ std::string_view Links::transport_to(int rank) const {
 
 tutti_comm_memory_t Links::memory() const {
   tutti_comm_memory_t memory{};
-  memory.reserved_bytes = arena_.bytes().size();
-  memory.resident_bytes = resident_bytes(arena_.bytes());
+  memory.reserved_bytes = arena_->bytes().size();
+  memory.resident_bytes = resident_bytes(arena_->bytes());
   for (const auto& peer : peers_) {
     if (peer) memory.private_bytes += peer->buffer_bytes();
   }
   return memory;
-}
-
-bool Links::any_in_process() const {
-  for (int rank = 0; rank < std::ssize(ends_); ++rank) {
-    if (is_joined(rank) && topology_->same_process(rank_, rank)) return true;
-  }
-  return false;
 }
 
 Links::Carrier* Links::carrier_named(std::string_view name) {
@@ -236,7 +230,7 @@ Result<Progress> Links::connect_one(int rank) {
   }
   bool reaches_device_memory = end.carrier->transport->takes_device_memory();
   peers_[rank] =
-      std::make_unique<Peer>(rank_, *end.link, layout_, arena_.bytes(), *arena, reaches_device_memory);
+      std::make_unique<Peer>(rank_, *end.link, layout_, arena_->bytes(), *arena, reaches_device_memory);
   if (peers_[rank]->mapped() || end.link->traits().places) ++peers_in_memory_;
   if (end.link->traits().lands) ++peers_that_land_;
   reaches_device_memory_[rank].store(reaches_device_memory, std::memory_order_release);
@@ -298,7 +292,7 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
 }
 
 Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
-  const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd));
+  const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd, {}));
   carrier.shared.emplace(region.key, Exported{memory, region.owner});
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     if (!peers_[rank] || ends_[rank].carrier != &carrier) continue;

@@ -53,11 +53,6 @@ class Links {
   const StreamLayout& layout() const { return layout_; }
   // Of the arena, and of the peers.
   tutti_comm_memory_t memory() const;
-  // Whether `rank` has this rank's memory for messages. It may store there before it is among peers(), which it becomes
-  // once this rank has found its own.
-  bool is_joined(int rank) const { return ends_[rank].joined; }
-  // Whether one that is joined lives in this process, and so uses this rank's memory as it is.
-  bool any_in_process() const;
   // The transport to `rank`, or what its link has gone over to: "shm". Until it is connected, the one that it will be.
   std::string_view transport_to(int rank) const;
 
@@ -147,7 +142,7 @@ class Links {
   Fd wake_;                                // an eventfd, by which ring() reaches a rank without links too
   std::atomic<bool> rung_{false};          // since the last sleep
   Fd arena_fd_;
-  Mapping arena_;
+  std::shared_ptr<Mapping> arena_;         // also held by the links of peers in this process
   std::vector<Carrier> carriers_;          // best first
   std::vector<Facts> facts_;
   const Topology* topology_ = nullptr;

@@ -236,8 +236,31 @@ TEST_CASE("a rank that another one has left waits for a third asleep") {
   }));
 }
 
-// The one may store there as soon as it has found it, while the other one still looks.
-TEST_CASE("a rank knows who has its memory before it has found theirs") {
+TEST_CASE("who calls a rank that has left and is gone is told so, whatever it stores for it") {
+  for (const char* transport : kTransports) {
+    for (size_t count : {1, 5'000, 500'000}) {  // in a line, in slots, and past them
+      INFO(transport << ", " << count);
+      auto comms = make_ranks(2, transport);
+      REQUIRE((comms[0] != nullptr && comms[1] != nullptr));
+      std::vector<float> out(count), in[2] = {std::vector<float>(count), std::vector<float>(count)};
+      auto all_reduce = [&](int rank) {
+        return tutti_all_reduce(out.data(), in[rank].data(), count, TUTTI_FLOAT32, TUTTI_SUM, comms[rank], nullptr);
+      };
+      std::thread other([&] { all_reduce(0); });
+      CHECK(all_reduce(1) == TUTTI_SUCCESS);
+      other.join();
+      CHECK(tutti_comm_leave(comms[0]) == TUTTI_SUCCESS);
+      CHECK(tutti_comm_destroy(comms[0]) == TUTTI_ABORTED);
+      (void)tutti_send(out.data(), count, TUTTI_FLOAT32, 0, 0, comms[1], nullptr);  // what fits into slots may succeed
+      CHECK(all_reduce(1) == TUTTI_REMOTE_ERROR);
+      CHECK_THAT(tutti_last_error(comms[1]), Catch::Contains("rank 0 has left the communicator"));
+      tutti_comm_destroy(comms[1]);
+    }
+  }
+}
+
+// It may store there as soon as it has found that memory, also while the other one still looks for its own.
+TEST_CASE("memory for messages stays as long as a rank of this process that has found it") {
   std::array<std::byte, 32> token{};
   Config config;
   config.transport = "loopback";
@@ -260,16 +283,18 @@ TEST_CASE("a rank knows who has its memory before it has found theirs") {
   auto topology = merge(ranks, config.transport);
   REQUIRE(topology.ok());
   for (auto& each : links) each->learn(facts, *topology);
-  Links &one = *links[0], &other = *links[1];
-  const std::array<int32_t, 1> to_one{0}, to_other{1};
-  CHECK(!other.any_in_process());
-  while (!other.is_joined(0)) {
-    REQUIRE(other.connect(to_one).ok());
-    REQUIRE(one.connect(to_other).ok());
+  const std::array<int32_t, 1> to_first{0}, to_second{1};
+  for (int i = 0; i < 10 && links[0]->peers()[1] == nullptr; ++i) {
+    REQUIRE(links[1]->connect(to_first).ok());
+    REQUIRE(links[0]->connect(to_second).ok());
   }
-  while (one.peers()[1] == nullptr) REQUIRE(one.connect(to_other).ok());
-  CHECK(other.peers()[0] == nullptr);
-  CHECK(other.any_in_process());
+  REQUIRE(links[0]->peers()[1] != nullptr);
+  CHECK(links[1]->peers()[0] == nullptr);
+  std::byte* memory = links[0]->peers()[1]->link().find(kArena)->mapped;
+  uint64_t size_bytes = links[0]->peers()[1]->link().find(kArena)->size_bytes;
+  links[1].reset();
+  memory[0] = memory[size_bytes - 1] = std::byte{1};
+  CHECK(memory[size_bytes - 1] == std::byte{1});
 }
 
 TEST_CASE("a rank without a link can be woken") {

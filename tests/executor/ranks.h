@@ -50,7 +50,7 @@ class Rank {
     Shared shared;
     shared.fd = std::move(create_memfd("tutti-test", size_bytes)).value();
     shared.mapping = std::move(Mapping::create(shared.fd.get(), size_bytes)).value();
-    shared.memory = std::move(transport_->export_memory(shared.mapping.bytes(), shared.fd.get())).value();
+    shared.memory = std::move(transport_->export_memory(shared.mapping.bytes(), shared.fd.get(), {})).value();
     return shared;
   }
   Window share(const Shared& shared) {

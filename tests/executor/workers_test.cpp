@@ -87,8 +87,9 @@ class MeetingTransport final : public Transport {
   }
   Status listen() override { return inner_->listen(); }
   Blob address() const override { return inner_->address(); }
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
-    return inner_->export_memory(memory, fd);
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
+    return inner_->export_memory(memory, fd, std::move(owner));
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
 

@@ -63,7 +63,7 @@ const Window& Node::add_window(size_t size_bytes) {
   Window window;
   window.fd = create_memfd("tutti-test", size_bytes).value();
   window.mapping = Mapping::create(window.fd.get(), size_bytes).value();
-  window.exported = transport->export_memory(window.mapping.bytes(), window.fd.get()).value();
+  window.exported = transport->export_memory(window.mapping.bytes(), window.fd.get(), {}).value();
   return windows.emplace_back(std::move(window));
 }
 

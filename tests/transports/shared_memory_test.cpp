@@ -66,7 +66,7 @@ TEST_CASE("memory without a descriptor cannot be exported over shm") {
   auto token = token_of(1);
   auto transport = make_shm_transport({.rank = 0, .nranks = 2, .job = 1, .token = token, .interface = {}});
   std::vector<std::byte> memory(4096);
-  CHECK(transport->export_memory(memory, -1).status().code() == Code::kInvalidArgument);
+  CHECK(transport->export_memory(memory, -1, {}).status().code() == Code::kInvalidArgument);
 }
 
 TEST_CASE("which ranks reach each other over shm depends on kernel and network namespace") {

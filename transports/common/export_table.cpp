@@ -2,10 +2,11 @@
 
 namespace tutti {
 
-const LocalMemory* ExportTable::add(std::span<std::byte> bytes, int fd) {
+const LocalMemory* ExportTable::add(std::span<std::byte> bytes, int fd, std::shared_ptr<const void> owner) {
   std::lock_guard lock(mutex_);
   uint32_t id = ++last_id_;
-  auto memory = std::make_unique<LocalMemory>(LocalMemory{.id = id, .bytes = bytes, .fd = fd});
+  auto memory =
+      std::make_unique<LocalMemory>(LocalMemory{.id = id, .bytes = bytes, .fd = fd, .owner = std::move(owner)});
   return memories_.emplace(id, std::move(memory)).first->second.get();
 }
 

@@ -16,7 +16,7 @@ namespace tutti {
 class ExportTable {
  public:
   // Ids are 1, 2, 3, ... in the order of export. The result lives until remove().
-  const LocalMemory* add(std::span<std::byte> bytes, int fd);
+  const LocalMemory* add(std::span<std::byte> bytes, int fd, std::shared_ptr<const void> owner);
   void remove(const LocalMemory* memory);
 
   // How many have been removed so far: one load, so that a Link can ask every time.

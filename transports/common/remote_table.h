@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
-#include "base/fd.h"
 #include "base/status.h"
 #include "transports/transport.h"
 
@@ -12,10 +12,10 @@ namespace tutti {
 
 class RemoteTable {
  public:
-  // `mapping` is what keeps `mapped` valid, empty if something else does. A second memory with the
-  // same id is refused: false.
-  bool add(uint32_t id, size_t size_bytes, std::byte* mapped, Mapping mapping = {}) {
-    return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(mapping)})
+  // `owner` is what keeps `mapped` valid, none if something else does. A second memory with the same id is refused:
+  // false.
+  bool add(uint32_t id, size_t size_bytes, std::byte* mapped, std::shared_ptr<const void> owner = {}) {
+    return memories_.try_emplace(id, Entry{{.id = id, .size_bytes = size_bytes, .mapped = mapped}, std::move(owner)})
         .second;
   }
   // The peer has released it. Errors: it cannot have.
@@ -33,7 +33,7 @@ class RemoteTable {
  private:
   struct Entry {
     RemoteMemory memory;
-    Mapping mapping;
+    std::shared_ptr<const void> owner;
   };
   std::unordered_map<uint32_t, Entry> memories_;
 };

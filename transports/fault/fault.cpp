@@ -198,8 +198,9 @@ class FaultTransport final : public Transport {
   Status listen() override { return inner_->listen(); }
   Blob address() const override { return inner_->address(); }
   void place(const HostPlace& own) override { inner_->place(own); }
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
-    return inner_->export_memory(memory, fd);
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
+    return inner_->export_memory(memory, fd, std::move(owner));
   }
   void release(const LocalMemory* memory) override { inner_->release(memory); }
   bool takes_device_memory() const override { return inner_->takes_device_memory(); }

@@ -19,6 +19,7 @@ struct LoopbackEnd {
   struct Note {  // the peer shares memory, or with no bytes takes it back
     uint32_t id = 0;
     std::span<std::byte> bytes;
+    std::shared_ptr<const void> owner = {};  // of the bytes, beside the peer
     bool released = false;
   };
 

@@ -119,7 +119,7 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
 Status LoopbackLink::share(const LocalMemory& memory) {
   TUTTI_TRY(state_.check());
   sent_.push_back(memory.id);
-  send({.id = memory.id, .bytes = memory.bytes});
+  send({.id = memory.id, .bytes = memory.bytes, .owner = memory.owner});
   return {};
 }
 
@@ -135,7 +135,7 @@ void LoopbackLink::read_notes() {
       Status removed = remote_.remove(note.id);
       if (!removed.ok()) (void)state_.fail(removed.code(), removed.message());
     } else {
-      remote_.add(note.id, note.bytes.size(), note.bytes.data());
+      remote_.add(note.id, note.bytes.size(), note.bytes.data(), note.owner);
     }
   }
   mine_->notes.clear();
@@ -145,7 +145,7 @@ void LoopbackLink::read_notes() {
 void LoopbackLink::send(LoopbackEnd::Note note) {
   {
     std::lock_guard lock(theirs_->mutex);
-    theirs_->notes.push_back(note);
+    theirs_->notes.push_back(std::move(note));
     theirs_->has_notes.store(true, std::memory_order_release);
   }
   theirs_->bell->bell().ring_if_asleep();
@@ -201,8 +201,9 @@ class LoopbackTransport final : public Transport {
     return {};
   }
   Blob address() const override { return {}; }
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
-    return shared_.exports.add(memory, fd);
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
+    return shared_.exports.add(memory, fd, std::move(owner));
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<LoopbackLink>(shared_, peer); }

@@ -132,8 +132,8 @@ Result<bool> ShmLink::read_note() {
 Status ShmLink::apply(const ShmNote& note, const ShmMessage& message) {
   switch (note.kind) {
     case ShmNote::Kind::kShare: {
-      Mapping mapping = TUTTI_TRY(map_checked(message.fds[0].get(), note.size_bytes));
-      std::byte* mapped = mapping.bytes().data();
+      auto mapping = std::make_shared<Mapping>(TUTTI_TRY(map_checked(message.fds[0].get(), note.size_bytes)));
+      std::byte* mapped = mapping->bytes().data();
       if (remote_.add(note.id, note.size_bytes, mapped, std::move(mapping))) return {};
       return error(Code::kRemote, "the peer shared memory {} twice", note.id);
     }

@@ -73,9 +73,10 @@ class ShmTransport final : public Transport {
 
   Blob address() const override { return encode_shm_address(shared_.name); }
 
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
     if (fd < 0) return error(Code::kInvalidArgument, "the shm transport can only export memory of a memfd");
-    return shared_.exports.add(memory, fd);
+    return shared_.exports.add(memory, fd, std::move(owner));
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<ShmLink>(shared_, peer); }

@@ -18,8 +18,9 @@ class TcpTransport final : public Transport {
   Status listen() override { return shared_.meeting.listen(); }
   Blob address() const override { return shared_.meeting.address(); }
 
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
-    return shared_.exports.add(memory, fd);
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
+    return shared_.exports.add(memory, fd, std::move(owner));
   }
   void release(const LocalMemory* memory) override { shared_.exports.remove(memory); }
   std::unique_ptr<Link> open(int peer) override { return std::make_unique<TcpLink>(shared_, peer); }

@@ -50,9 +50,10 @@ class VerbsTransport final : public Transport {
     shared_.rails = std::move(ordered);
   }
 
-  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd) override {
+  Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
+                                           std::shared_ptr<const void> owner) override {
     std::lock_guard lock(mutex_);
-    return add({.id = ++last_id_, .bytes = memory, .fd = fd});
+    return add({.id = ++last_id_, .bytes = memory, .fd = fd, .owner = std::move(owner)});
   }
   bool takes_device_memory() const override { return shared_.options.takes_device_memory; }
   const LocalMemory* export_device_memory(const DeviceMemory& memory) override {
