@@ -6,7 +6,8 @@
 //
 // Ownership: a Transport belongs to one rank of one communicator and outlives its Links. One thread at a time advances
 // a Link (put, signal, poll, arm, disarm), and one at a time connects the Links of one Transport; ownership may pass
-// between threads. abort() is for any thread.
+// between threads. abort() is for any thread, and so are signal(), pull() and the access pair where needs_poll() is
+// false: each channel's by one thread at a time.
 // Blocking: nothing here blocks.
 // Errors: once a Link has failed, every later call returns the same Status, which names the peer.
 #pragma once
@@ -260,8 +261,8 @@ class Transport {
 
   // Pins or registers once for all peers. `fd`: the memfd behind `memory`, or -1; a mappable transport needs one. The
   // caller keeps the memory alive until release(). `owner`, if any, keeps it alive, too: peers that use it as it is
-  // hold that as long as their Links, so that what they store does no harm when this rank is gone. The result is owned
-  // by the Transport.
+  // hold that until they find it released, or as long as their Links, so that what they store does no harm when this
+  // rank is gone. The result is owned by the Transport.
   virtual Result<const LocalMemory*> export_memory(std::span<std::byte> memory, int fd,
                                                    std::shared_ptr<const void> owner) = 0;
   // Not kArena while there are Links.

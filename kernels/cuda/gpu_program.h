@@ -16,7 +16,7 @@ constexpr uint32_t kMostGpus = 16;         // that take part in a call
 constexpr uint32_t kMostGpuChannels = 32;  // blocks of a launch
 constexpr uint32_t kProgramThreads = 256;  // of a block: more would have too few registers
 constexpr uint32_t kMessageSlots = 4;      // of a stream: so many of its messages are under way at most
-constexpr uint32_t kMostGpuTemps = 16;     // slices of temps, for each channel
+constexpr uint32_t kMostGpuTemps = 16;     // for each channel
 constexpr int32_t kNoGpuChunk = -1;        // of bare signals
 
 struct GpuSpan {
@@ -66,7 +66,6 @@ struct GpuProgram {
   uint32_t operands = 0;
   uint32_t sends = 0;
   uint32_t releases = 0;               // of int32_t
-  uint32_t temp_copies = 1;            // slices of one temp that are alive at once
 
   template <class T>
   TUTTI_HOST_DEVICE const T* table(uint32_t offset) const {

@@ -192,7 +192,7 @@ class ProgramRun {
     shape.sources = op.sources.count;
     shape.destinations = op.destinations.count + op.sends.count;
     shape.divisor = op.finish ? args_.divisor : 0;
-    const bool is_wide = lies_wide(operands_[op.sources.first], slice);
+    const bool is_wide = lies_wide(operands_[op.sources.first]);
     shape.is_wide = args_.grows != 0 && !op.finish && (op.sources.count > 1 || is_wide);
     shape.is_moved = op.sources.count == 1 && is_wide == shape.is_wide && shape.divisor == 0;
     return shape;
@@ -224,32 +224,27 @@ class ProgramRun {
     const uint32_t stores = op.destinations.count + op.sends.count;
     for (uint32_t j = env_.thread(); j < op.sources.count; j += env_.threads()) {
       const GpuOperand& operand = operands_[op.sources.first + j];
-      lists.sources[j] = {address_of(operand, op.chunk, slice), lies_wide(operand, slice)};
+      lists.sources[j] = {address_of(operand, op.chunk, slice), lies_wide(operand)};
     }
     for (uint32_t j = env_.thread(); j < stores; j += env_.threads()) {
       const bool is_own = j < op.destinations.count;
       lists.destinations[j] = is_own ? address_of(operands_[op.destinations.first + j], op.chunk, slice)
                                      : address_there(op, sends_[op.sends.first + j - op.destinations.count], slice);
       const bool is_temp = is_own && operands_[op.destinations.first + j].space == GpuSpace::kTemp;
-      if (is_temp) shared_.temp_is_wide[temp_of(operands_[op.destinations.first + j], slice)] = is_wide;
+      if (is_temp) shared_.temp_is_wide[operands_[op.destinations.first + j].index] = is_wide;
     }
   }
 
-  TUTTI_HOST_DEVICE bool lies_wide(const GpuOperand& operand, uint64_t slice) const {
+  TUTTI_HOST_DEVICE bool lies_wide(const GpuOperand& operand) const {
     if (args_.grows == 0) return false;
-    if (operand.space == GpuSpace::kTemp) return shared_.temp_is_wide[temp_of(operand, slice)];
+    if (operand.space == GpuSpace::kTemp) return shared_.temp_is_wide[operand.index];
     return operand.space == GpuSpace::kArrival && (shared_.arrivals[operand.index] & kWide) != 0;
   }
-  TUTTI_HOST_DEVICE uint32_t temp_of(const GpuOperand& operand, uint64_t slice) const {
-    const uint32_t copies = args_.program->temp_copies;
-    return static_cast<uint32_t>(operand.index) * copies + static_cast<uint32_t>(slice % copies);
-  }
-
   TUTTI_HOST_DEVICE uint64_t address_of(const GpuOperand& operand, int32_t chunk, uint64_t slice) const {
     switch (operand.space) {
       case GpuSpace::kInput: return input_of(args_.rank, chunk, slice);
       case GpuSpace::kOutput: return output_of(args_.rank, chunk, slice);
-      case GpuSpace::kTemp: return own_arena() + args_.arena.temp(channel_, temp_of(operand, slice));
+      case GpuSpace::kTemp: return own_arena() + args_.arena.temp(channel_, static_cast<uint32_t>(operand.index));
       case GpuSpace::kArrival: break;
     }
     const auto peer = static_cast<uint32_t>(operand.index);

@@ -68,7 +68,7 @@ bool Communicator::part_from_peers(Deadline deadline) {
     said_ = goodbyes;
     for (int rank : askers_) goodbyes.try_emplace(rank, own);
   }
-  // Nobody else tells those that call it later why it has gone.
+  // Those that call it later are told why it has gone, as far as this reaches them before the news that it has.
   for (int rank = 0; own.is_early != 0 && rank < nranks_; ++rank) {
     if (rank != rank_) goodbyes.try_emplace(rank, own);
   }

@@ -142,7 +142,7 @@ class Links {
   Fd wake_;                                // an eventfd, by which ring() reaches a rank without links too
   std::atomic<bool> rung_{false};          // since the last sleep
   Fd arena_fd_;
-  std::shared_ptr<Mapping> arena_;         // also held by the links of peers in this process
+  std::shared_ptr<Mapping> arena_;         // also held by what carriers_ exported, and peers of this process found
   std::vector<Carrier> carriers_;          // best first
   std::vector<Facts> facts_;
   const Topology* topology_ = nullptr;

@@ -46,8 +46,9 @@ struct Call {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   bool in_place = false;           // what the buffers share is the same block in both
-  // Of buffers that only devices reach, in a collective that moves data; null: the host reaches them. Not one alone of
-  // them. What this rank's input and output both hold is in both already, and no slice is awaited.
+  // Of buffers that only devices reach, in a collective that moves data; null: the host reaches them. Of a rank that
+  // has both buffers both or none. What this rank's input and output both hold is in both already, and no slice is
+  // awaited.
   const DeviceMemory* input_device = nullptr;
   const DeviceMemory* output_device = nullptr;
   Partition partition{0, 4, 1, 1, 64};

@@ -21,8 +21,7 @@ Status malformed(const Peer& from, const Message& message) {
 }  // namespace
 
 void ChannelRun::prepare(const Program& program) {
-  size_t temps = static_cast<size_t>(program.temps) * program.temp_copies;
-  temps_.resize(std::max(temps_.size(), temps));
+  temps_.resize(std::max<size_t>(temps_.size(), program.temps));
   frames_.resize(std::max(frames_.size(), std::min(program.ops.size(), kMostFrames) + 1));
   size_t actions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -89,7 +88,7 @@ void ChannelRun::begin() {
 }
 
 void ChannelRun::take_scratch() {
-  size_t temps = static_cast<size_t>(program_->temps) * program_->temp_copies;
+  auto temps = static_cast<size_t>(program_->temps);
   if (temps == 0) return;
   uint64_t value_bytes = call_->shape->slice_bytes * growth_;
   scratch_ = BufferPool::of_process().take(temps * value_bytes);

@@ -187,7 +187,6 @@ class ChannelRun {
   }
   Value value_of(const Operand& operand, uint64_t slice);
   std::byte* storage_of(const Operand& operand, uint64_t slice);
-  Temp& temp(int id, uint64_t slice) { return temps_[id * program_->temp_copies + slice % program_->temp_copies]; }
   void take_scratch();
   void give_back_scratch();
   void prepare_own_op();

@@ -189,7 +189,7 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
       return {piece.data(), piece.size()};
     }
     case Space::kTemp: {
-      const Temp& stored = temp(operand.index, slice);
+      const Temp& stored = temps_[operand.index];
       return {stored.data, stored.size_bytes};
     }
     case Space::kArrival: break;
@@ -210,7 +210,7 @@ const std::byte* ChannelRun::multiplied(const std::byte* from, uint64_t size_byt
 std::byte* ChannelRun::storage_of(const Operand& operand, uint64_t slice) {
   if (operand.space == Space::kOutput) return output_piece(operand.index, slice).data();
   TUTTI_CHECK(operand.space == Space::kTemp);
-  Temp& stored = temp(operand.index, slice);
+  Temp& stored = temps_[operand.index];
   stored.size_bytes = frame_->value_bytes;
   return stored.data;
 }

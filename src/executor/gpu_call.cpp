@@ -35,9 +35,7 @@ class Encoder {
 
   Status add(const Program& program) {
     temps_ = std::max(temps_, static_cast<uint64_t>(program.temps));
-    head_.temp_copies = std::max(head_.temp_copies, static_cast<uint32_t>(program.temp_copies));
-    uint64_t temps = temps_ * head_.temp_copies;
-    if (temps > cuda::kMostGpuTemps) return too_large("slices of temps", temps, cuda::kMostGpuTemps);
+    if (temps_ > cuda::kMostGpuTemps) return too_large("temps", temps_, cuda::kMostGpuTemps);
     GpuSpan& sections = head_.channels[channels_++];
     sections.first = static_cast<uint32_t>(sections_.size());
     sections.count = static_cast<uint32_t>(program.sections.size());

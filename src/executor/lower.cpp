@@ -170,7 +170,6 @@ Program lower(const Plan& plan, int rank, int channel) {
       most_lag = std::max(most_lag, step.lag);
       if (step.peer >= 0) peers.insert(step.peer);
     }
-    program.temp_copies = std::max(program.temp_copies, most_lag + 1);
     program.sections.push_back({ops, most_lag});
   }
   program.peers.assign(peers.begin(), peers.end());

@@ -60,7 +60,6 @@ struct Program {
   std::vector<int32_t> releases;
   std::vector<int32_t> peers;  // ascending: all that this rank exchanges messages with
   int temps = 0;               // stored temps are 0 .. temps-1
-  int temp_copies = 1;         // slices of one temp that are alive at once
 };
 
 }  // namespace tutti

@@ -79,12 +79,11 @@ std::string predicted_text(const Request& request, uint64_t predicted_ns, uint64
   return text;
 }
 
-std::string candidates_text(Collective collective, const Choice& choice, uint64_t class_bytes) {
+std::string candidates_text(const Choice& choice, uint64_t class_bytes) {
   std::string text = fmt::format("\nCandidates, with the time predicted for {}:\n", bytes_text(class_bytes));
   for (const Candidate& candidate : choice.candidates) {
-    const Algorithm* algorithm = find_algorithm(collective, candidate.algorithm);
     text += fmt::format("  {:<20}{:>10}   {}\n", candidate.algorithm,
-                        candidate.admitted ? time_text(candidate.predicted_ns) : "rejected", algorithm->summary);
+                        candidate.admitted ? time_text(candidate.predicted_ns) : "rejected", candidate.summary);
     text += fmt::format("  {:<20}{:>10}   {}{}\n", "", "", candidate.admitted ? "" : "cannot run: ", candidate.reason);
   }
   return text;
@@ -143,7 +142,7 @@ std::string to_text(const Topology& topology, const Request& request, const Choi
   for (const std::string& each : assumptions_of(topology, request.collective)) {
     text += fmt::format("  assumed    {}\n", each);
   }
-  if (options.candidates) text += candidates_text(request.collective, choice, class_bytes);
+  if (options.candidates) text += candidates_text(choice, class_bytes);
   if (options.steps) text += steps_text(choice.plan);
   return text;
 }

@@ -70,6 +70,7 @@ Status check_algorithm(std::string_view name);
 
 struct Candidate {
   std::string algorithm;
+  std::string_view summary;       // of the algorithm, a few words
   bool admitted = false;
   uint64_t predicted_ns = 0;      // when admitted
   std::string reason;             // why not admitted, or what bounds its time

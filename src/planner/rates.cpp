@@ -19,7 +19,8 @@ uint64_t saturating_mul(uint64_t a, uint64_t b) {
 }
 
 uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
-  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * part / of));
+  unsigned __int128 share = static_cast<unsigned __int128>(whole) * part / of;
+  return static_cast<uint64_t>(std::clamp<unsigned __int128>(share, 1, UINT64_MAX / 16));
 }
 
 uint64_t rate_without(uint64_t whole, uint64_t part) {

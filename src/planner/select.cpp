@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <climits>
 
 #include "base/config.h"
 #include "planner/algorithms/algorithms.h"
@@ -122,6 +123,10 @@ std::string admit(const Algorithm& algorithm, const Topology& topology, const Re
   if (!knows_counts(algorithm, request.collective)) {
     return "ranks would carry blocks of others, whose counts they do not know";
   }
+  int64_t ranks = topology.nranks();
+  if (without_counts(request.collective) == TUTTI_ALL_TO_ALL && ranks * ranks > INT_MAX) {
+    return fmt::format("{} ranks have more blocks for each other than a plan can number", ranks);
+  }
   return algorithm.admit(topology, request);
 }
 
@@ -150,12 +155,17 @@ std::vector<Weighed> weigh_all(const Topology& topology, const Request& request,
   std::vector<Weighed> all;
   for (const Algorithm* algorithm : kAlgorithms) {
     if (!serves(*algorithm, request.collective)) continue;
-    Weighed weighed{{std::string(algorithm->name), false, 0, admit(*algorithm, topology, request, tuning)}, {}};
+    Weighed weighed{{.algorithm = std::string(algorithm->name),
+                     .summary = algorithm->summary,
+                     .reason = admit(*algorithm, topology, request, tuning)},
+                    {}};
     Candidate& candidate = weighed.candidate;
     if (candidate.reason.empty()) {
       weighed.shape = shape_of(*algorithm, topology, request, tuning);
       Prediction prediction = predict_quicker(algorithm->predict, {topology, request, tuning}, weighed.shape);
-      candidate = {candidate.algorithm, true, prediction.ns, std::move(prediction.bound)};
+      candidate.admitted = true;
+      candidate.predicted_ns = prediction.ns;
+      candidate.reason = std::move(prediction.bound);
     }
     all.push_back(std::move(weighed));
   }

@@ -91,7 +91,7 @@ PlanShape basic_shape(std::string_view algorithm, const Topology& topology, cons
   // What RDMA devices bring from buffer to buffer is in no core's cache, and each slice is a message.
   bool only_moves = !reduces(request.collective) && topology.joined_by_rdma();
   uint64_t usual = only_moves ? tuning.max_slice_bytes : cached_slice_bytes(topology, tuning);
-  uint64_t wanted = std::clamp(chunk_bytes_of(shape, request), kSmallestSliceBytes, usual);
+  uint64_t wanted = std::min(usual, std::max(kSmallestSliceBytes, chunk_bytes_of(shape, request)));
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;
 }

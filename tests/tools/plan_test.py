@@ -114,6 +114,9 @@ class Plan(ToolTest):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertTrue(done.stdout.startswith(f"{name}{what}, 4 ranks on 1 host\n"), done.stdout)
                 self.assertEqual("algbw" in done.stdout, name != "barrier")
+                explained = self.tutti("plan", name, "-n", 4, "-b", "1M", *root, "--explain")
+                self.assertEqual((explained.returncode, explained.stderr), (0, ""))
+                self.assertIn("\nCandidates, with the time predicted for ", explained.stdout)
                 request = json.loads(self.tutti("plan", name, "-n", 4, *root, "--json").stdout)["request"]
                 self.assertEqual((request["op"], request["root"]), ("sum" if "sum" in what else None,
                                                                     2 if root else None))
