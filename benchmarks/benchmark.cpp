@@ -32,6 +32,7 @@ constexpr uint64_t kLeastMemcpyBytes = uint64_t{1} << 20;
 
 // By how much a rank is late on purpose.
 constexpr std::chrono::milliseconds kLate{1};
+constexpr int kCheckedCalls = 3;
 
 // This rank's, which is one of a GPU's from then on.
 std::unique_ptr<Device> device_of(Communicator& comm, const Options& options) {
@@ -186,10 +187,16 @@ class Benchmark {
       placement.busbw_gbps = placement.algbw_gbps * collective_.bus_factor.of(comm_.size());
     }
     for (int check = 0; check < options_.checks; ++check) {
-      trial.guard(++seed_);
-      run_to_end(call);
-      note_wrong(placement.wrong, trial.wrong());
-      note_outside(trial.overwritten());
+      uint64_t wrong = 0, overwritten = 0;
+      // In a row, as those that were timed: a call that comes again takes a shorter way.
+      for (int each = 0; each < kCheckedCalls; ++each) {
+        trial.guard(++seed_);
+        run_to_end(call);
+        wrong = std::max(wrong, trial.wrong());
+        overwritten = std::max(overwritten, trial.overwritten());
+      }
+      note_wrong(placement.wrong, wrong);
+      note_outside(overwritten);
     }
     return placement;
   }

@@ -33,7 +33,8 @@ def command_of(arguments):
     return (f"benchmarks/compare --collective {','.join(arguments.collective)} --tables {','.join(arguments.tables)} "
             f"--ranks {','.join(map(str, arguments.ranks))} --sizes {','.join(map(number_text, arguments.sizes))} "
             f"--rounds {arguments.rounds} --seconds {arguments.seconds:g}"
-            + (f" --without {','.join(arguments.without)}" if arguments.without else ""))
+            + (f" --without {','.join(arguments.without)}" if arguments.without else "")
+            + (f" --line-ns {arguments.line_ns[0]:g}-{arguments.line_ns[1]:g}" if arguments.line_ns else ""))
 
 
 def references(table, library):

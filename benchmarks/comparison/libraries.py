@@ -66,6 +66,8 @@ class Build:
 def tutti(build, name, what, memory="malloc", limit="", **environment):
     def command(ranks, _):
         return [build.tutti, "run", "-n", str(ranks), "--no-prefix", build.driver("tutti"), memory]
+    # As others it is measured as it is when it is installed, whatever `tutti bench --tune` has stored here.
+    environment.setdefault("TUTTI_TUNING", os.environ.get("TUTTI_TUNING", "off"))
     return Library(name, what, command, environment, "own", limit)
 
 
@@ -88,8 +90,13 @@ def open_mpi_over_ucx(build, tcp):
     return open_mpi(build, "openmpi-ucx-tcp", "Open MPI over UCX's TCP", *flags, "-x", "UCX_TLS=tcp,self")
 
 
-def mpich(build):
-    return Library("mpich", "MPICH", lambda ranks, _: ["mpiexec.mpich", "-n", str(ranks), build.driver("mpich")])
+def mpich(build, tcp):
+    def command(ranks, _):
+        return ["mpiexec.mpich", "-n", str(ranks), build.driver("mpich")]
+    if not tcp:
+        return Library("mpich", "MPICH", command)
+    # Debian's is built on UCX; what ranks of one host do by themselves is switched off.
+    return Library("mpich-tcp", "MPICH over UCX's TCP", command, {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"})
 
 
 @functools.cache
@@ -166,8 +173,7 @@ def installed(build, table, python):
         "Open MPI is not installed (Debian: openmpi-bin, libopenmpi-dev)")
     if build.driver("openmpi") and table != "startup":
         found.append(open_mpi_over_ucx(build, tcp))
-    if not tcp:
-        add("mpich", mpich(build), "MPICH is not installed (Debian: mpich, libmpich-dev)")
+    add("mpich", mpich(build, tcp), "MPICH is not installed (Debian: mpich, libmpich-dev)")
     add("gloo", Library("gloo", "Gloo of the system, over TCP (it has no shared memory)",
                         build.under_tutti_run(build.driver("gloo") or "")),
         "Gloo is not installed (Debian: libgloo-dev)")

@@ -51,8 +51,8 @@ enum { kNoSuchCollective = 69 };
  *                     rounded down to whole floats in each block. The buffers' memory is written before the calls are
  *                     timed, and the output is read after each of them (one element of each page). Calls run back to
  *                     back without a barrier; their number is the same on all ranks; the time is the mean over the
- *                     calls and then over the ranks, of send_recv half of it: one way. WRONG counts elements of a
- *                     fresh call's result, over all ranks.
+ *                     calls and then over the ranks, of send_recv half of it: one way. WRONG counts elements of
+ *                     the results of three more calls in a row, each of other inputs, over all ranks.
  *   memory            "BYTES PEAK_KIB SHARE_KIB" of three all-reduces, mean over the ranks. PEAK_KIB is the most memory
  *                     that the process had (VmHWM) less the two buffers and what it had when it was started; pages that
  *                     several ranks touch count in each. SHARE_KIB is the same of its share at the end (Pss), in which

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -186,6 +187,10 @@ int main(int argc, char** argv) {
   for (const tutti::Datatype datatype : tutti::kDatatypes) {
     const bool named = std::find(names.begin(), names.end(), tutti::name_of(datatype)) != names.end();
     if (names.empty() || named) datatypes.push_back(datatype);
+  }
+  if (datatypes.size() < names.size()) {
+    std::fputs("bench_kernels: the arguments are types, such as float32 and bfloat16, each once\n", stderr);
+    return 2;
   }
   tutti::run(datatypes);
 }

@@ -45,9 +45,9 @@ class Compare(unittest.TestCase):
             file.write(DRIVER.format(before=before, lacks=lacks, per_byte=per_byte, wrong=wrong, status=status))
         os.chmod(path, 0o755)
 
-    def tutti(self, per_byte):
+    def tutti(self, per_byte, **options):
         """On memory of its own, and on what is registered, it takes 1 us less."""
-        self.driver("tutti", per_byte + " $less", before="test $1 = malloc || less=-1; shift  # the memory")
+        self.driver("tutti", per_byte + " $less", before="test $1 = malloc || less=-1; shift  # the memory", **options)
 
     def gloo(self, *arguments, **options):
         self.driver("gloo", *arguments, before=GLOO_ARGUMENTS, **options)
@@ -171,6 +171,14 @@ class Compare(unittest.TestCase):
             self.assertIn(sentence, done.stdout)
             self.assertRegex(done.stdout, r"(?m)^ +8 B +16\.50 +15\.50 +15\.50 +- ")
             self.assertIsNone(figures["tables"][0]["rows"][0]["best_peer"])
+
+    def test_fails_where_tutti_itself_is_wrong(self):
+        self.tutti("* 2", wrong=3)
+        done, figures = self.compare("--rounds", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "compare: tutti itself failed, or was wrong; its tables say how\n")
+        self.assertIn("gave 3 wrong elements at 8 bytes", done.stdout)
+        self.assertEqual(len(figures["tables"]), 1)
 
     def test_leaves_a_library_out_that_has_no_such_collective(self):
         self.tutti("* 2")
