@@ -52,7 +52,8 @@ enum { kNoSuchCollective = 69 };
  *                     timed, and the output is read after each of them (one element of each page). Calls run back to
  *                     back without a barrier; their number is the same on all ranks; the time is the mean over the
  *                     calls and then over the ranks, of send_recv half of it: one way. WRONG counts elements of
- *                     the results of three more calls in a row, each of other inputs, over all ranks.
+ *                     the results of three more calls in a row, each of other inputs, over all ranks, the most
+ *                     that each finds.
  *   memory            "BYTES PEAK_KIB SHARE_KIB" of three all-reduces, mean over the ranks. PEAK_KIB is the most memory
  *                     that the process had (VmHWM) less the two buffers and what it had when it was started; pages that
  *                     several ranks touch count in each. SHARE_KIB is the same of its share at the end (Pss), in which

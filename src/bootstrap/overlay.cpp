@@ -120,7 +120,10 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
       }
       break;
     case MessageType::kUser:
-      if (Result<Parcel> parcel = decode_parcel(frame.payload); parcel.ok()) return route(std::move(parcel).value());
+      if (Result<Parcel> parcel = decode_parcel(frame.payload);
+          parcel.ok() && is_rank(parcel->from) && is_rank(parcel->to)) {
+        return route(std::move(parcel).value());
+      }
       break;
     case MessageType::kSuspect:
       if (Result<Notice> notice = decode_notice(frame.payload); notice.ok()) {
@@ -150,7 +153,7 @@ void Overlay::handle(int peer, Link& link, Frame frame) {
 // Its own news reaching a rank back means that the others have given it up (they did not hear from it in time): it must
 // not go on as if nothing had happened.
 void Overlay::hear_lost(const Notice& notice, int from) {
-  if (notice.rank < 0 || notice.rank >= nranks_ || left_.contains(notice.rank)) return;
+  if (!is_rank(notice.rank) || left_.contains(notice.rank)) return;
   if (notice.rank != rank_) return lose(notice.rank, notice.status(), from);
   Status why = error(Code::kRemote, "the other ranks have given this one up: {}", notice.text);
   if (!aborted_.emplace(rank_, why).second) return;
@@ -173,7 +176,7 @@ void Overlay::lose(int rank, Status why, int heard_from) {
 }
 
 bool Overlay::note_left(int rank) {
-  bool is_news = rank >= 0 && rank < nranks_ && left_.insert(rank).second;
+  bool is_news = is_rank(rank) && left_.insert(rank).second;
   if (is_news) events_.push_back({Event::Kind::kLeft, rank, {}, 0, {}});
   return is_news;
 }
@@ -187,7 +190,7 @@ void Overlay::flood(MessageType type, const Bytes& payload, int except) {
 }
 
 void Overlay::send(int to, uint32_t type, ByteView payload) {
-  TUTTI_CHECK(to >= 0 && to < nranks_ && payload.size() <= (1u << 20));
+  TUTTI_CHECK(is_rank(to) && payload.size() <= (1u << 20));
   route(Parcel{rank_, to, type, {}, Bytes(payload.begin(), payload.end())});
 }
 
@@ -263,7 +266,7 @@ uint32_t Overlay::begin_gather() {
 
 // A neighbour can be one all_gather ahead of this rank: to be two ahead it would need this rank's block.
 bool Overlay::is_expected(const Block& block) const {
-  return block.origin >= 0 && block.origin < nranks_ && (block.sequence == gather_ || block.sequence == gather_ + 1);
+  return is_rank(block.origin) && (block.sequence == gather_ || block.sequence == gather_ + 1);
 }
 
 void Overlay::send_block(int to, int origin, ByteView bytes) {

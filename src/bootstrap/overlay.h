@@ -64,6 +64,7 @@ class Overlay {
   bool is_gone(int rank) const { return lost_.contains(rank) || left_.contains(rank); }
 
  private:
+  bool is_rank(int number) const { return number >= 0 && number < nranks_; }
   struct Link {
     Channel channel;
     bool over_network = false;

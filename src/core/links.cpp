@@ -292,7 +292,7 @@ Result<Window> Links::share(const MemoryRegion& region, const std::byte* data) {
 }
 
 Status Links::export_over(Carrier& carrier, const MemoryRegion& region) {
-  const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd, region.owner));
+  const LocalMemory* memory = TUTTI_TRY(carrier.transport->export_memory(region.bytes, region.fd, {}));
   carrier.shared.emplace(region.key, Exported{memory, region.owner});
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     if (!peers_[rank] || ends_[rank].carrier != &carrier) continue;

@@ -31,9 +31,10 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
     case Kind::kEager:
     case Kind::kOffer: {
       bool is_offer = header.kind == Kind::kOffer;
+      auto offer = static_cast<uint32_t>(message.chunk_bytes);
       bool well_formed = is_valid(header.datatype) && message.size_bytes % size_of(header.datatype) == 0 &&
                          static_cast<int32_t>(header.value) >= 0 &&
-                         (is_offer ? message.chunk_bytes != 0 : message.size_bytes <= room);
+                         (is_offer ? offer != 0 && offer == message.chunk_bytes : message.size_bytes <= room);
       if (!well_formed) break;
       if (!is_offer) lane.kept_here += credit_of(message.size_bytes);
       if (lane.kept_here + lane.freed_here > kMostKeptBytes) break;
@@ -42,7 +43,7 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
                      .datatype = header.datatype,
                      .size_bytes = message.size_bytes,
                      .data = is_offer ? nullptr : payload,
-                     .offer = is_offer ? static_cast<uint32_t>(message.chunk_bytes) : 0,
+                     .offer = is_offer ? offer : 0,
                      .window = message.kind == MessageKind::kReference ? message.payload : Window(),
                      .address = message.kind == MessageKind::kPull ? message.address : 0});
     }

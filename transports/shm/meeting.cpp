@@ -46,14 +46,13 @@ Status check_same_user(int socket) {
 }
 
 Result<Mapping> map_checked(int fd, uint64_t size_bytes) {
-  struct stat file {};
-  if (fd < 0 || ::fstat(fd, &file) != 0) {
-    return error(Code::kRemote, "the peer announced shared memory without a descriptor");
-  }
+  if (fd < 0) return error(Code::kRemote, "the peer announced shared memory without a descriptor");
   int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return error(Code::kRemote, "the peer's shared memory could shrink (it is no memfd sealed with F_SEAL_SHRINK)");
   }
+  struct stat file {};
+  if (::fstat(fd, &file) != 0) return system_error(errno, "cannot ask for the size of the peer's shared memory");
   if (size_bytes > static_cast<uint64_t>(file.st_size)) {
     return error(Code::kRemote, "the peer announced {} bytes of shared memory, but there are {}", size_bytes,
                  file.st_size);
