@@ -22,6 +22,10 @@ class NoSuchCollective(Exception):
     """The library has none."""
 
 
+class NoSuchTime(RuntimeError):
+    """The cores were never as near each other as was asked for."""
+
+
 class Ended(RuntimeError):
     """A program failed; `last` is the last line of what it had to say."""
 
@@ -37,6 +41,7 @@ class Result:
     figures: dict = dataclasses.field(default_factory=dict)
     failure: str = ""
     lacking: bool = False  # the failure is that the library has no such collective
+    unlucky: bool = False  # the failure is the machine's
 
     def of(self, key):
         return [] if self.failure else self.figures.get(key, [])
@@ -117,7 +122,7 @@ def cache_line_ns(driver):
 
 def beside_cache_lines(driver, wanted, run):
     """What run() returns, and how many nanoseconds a cache line took before and after it (None: not measured). With
-    `wanted`, least and most of them, it runs again until both are so. Raises RuntimeError after LINE_LIMIT_S."""
+    `wanted`, least and most of them, it runs again until both are so. Raises NoSuchTime after LINE_LIMIT_S."""
     def now():
         return cache_line_ns(driver) if driver else None
 
@@ -133,8 +138,8 @@ def beside_cache_lines(driver, wanted, run):
             if is_wanted(after):
                 return result, (before, after) if before and after else None
         if time.monotonic() > end:
-            raise RuntimeError(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
-                               f"{wanted[1]:g} ns")
+            raise NoSuchTime(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
+                             f"{wanted[1]:g} ns")
         time.sleep(0.05)
 
 
@@ -155,6 +160,7 @@ def run_rounds(libraries, rounds, what, measure):
                 result.failure, result.lacking = "has no such collective", True
             except RuntimeError as failure:
                 result.failure = str(failure)
+                result.unlucky = isinstance(failure, NoSuchTime)
     progress("")
     return results
 

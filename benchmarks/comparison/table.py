@@ -57,10 +57,10 @@ def sizes_of(collective, ranks, arguments):
 
 
 def duration_s(build, name, collective, ranks, arguments):
-    """Roughly how long measure() takes: starting, checking one call, choosing how many are timed, warming up and
+    """Roughly how long measure() takes: starting, checking three calls, choosing how many are timed, warming up and
     timing."""
     start_s, calls_in_all, most_calls = 0.7, 1.4, 100_000  # of which 0.3 settle
-    s_per_byte = 3e-9 * max(1, ranks / lib.CORES)
+    s_per_byte = 5e-9 * max(1, ranks / lib.CORES)
     run_s = start_s
     for size in sizes_of(collective, ranks, arguments):
         run_s += calls_in_all * min(arguments.seconds, most_calls * (2e-7 + size * 1e-10)) + size * s_per_byte
