@@ -98,9 +98,15 @@ class Reduction {
 
   // From byte `begin` on.
   HWY_INLINE void run(size_t begin) const {
-    finish_short(run_long(begin));
+    finish_short(run_long(begin, false));
     if (streamed_ > 0) hwy::FlushStream();
   }
+
+  HWY_INLINE bool is_plain() const { return destinations_.size() == 1 && streamed_ == 0 && !divides(); }
+
+  // The long steps of a plain reduction of two or four sources from byte `begin` on; returns where they end. Nothing is
+  // left to ask in their loop: in the first cache such questions take as long as the operation.
+  HWY_INLINE size_t run_plain(size_t begin) const { return run_long(begin, true); }
 
  private:
   using Bytes = hn::ScalableTag<uint8_t>;
@@ -108,9 +114,9 @@ class Reduction {
 
   // Of `count` sources.
   template <class D8, class Block>
-  HWY_INLINE auto result(D8 d8, Block block, size_t count) const {
+  HWY_INLINE auto result(D8 d8, Block block, size_t count, bool divides) const {
     if constexpr (std::is_same_v<Op, ops::Sum>) {
-      if (HWY_UNLIKELY(divisor_.value > 1)) block = divide(block, divisor_);
+      if (HWY_UNLIKELY(divides)) block = divide(block, divisor_);
     }
     if constexpr (kIsSummed<Element>) {
       return Vectors<Element>::pack(d8, block, count);
@@ -121,52 +127,57 @@ class Reduction {
 
   // A block of 8-bit floats is four vectors by itself: independent work enough, and four such blocks would exceed the
   // registers.
-  HWY_INLINE void combine_long(Sources<Element> from, size_t count, hn::VFromD<Bytes>* results) const {
+  HWY_INLINE void combine_long(Sources<Element> from, size_t count, bool divides, hn::VFromD<Bytes>* results) const {
     const Bytes d8;
     if constexpr (sizeof(typename Element::Accumulator) == 4 * sizeof(typename Element::Storage)) {
       HWY_UNROLL(1)
       for (size_t i = 0; i < 4; ++i) {
-        results[i] = combine_single(d8, {from.pointers, from.at + i * hn::Lanes(d8)}, count);
+        results[i] = combine_single(d8, {from.pointers, from.at + i * hn::Lanes(d8)}, count, divides);
       }
     } else {
       auto four = combine_all<Op>(LongLoad<Element, Bytes>{from}, count);
-      results[0] = result(d8, four.first.first, count);
-      results[1] = result(d8, four.first.second, count);
-      results[2] = result(d8, four.second.first, count);
-      results[3] = result(d8, four.second.second, count);
+      results[0] = result(d8, four.first.first, count, divides);
+      results[1] = result(d8, four.first.second, count, divides);
+      results[2] = result(d8, four.second.first, count, divides);
+      results[3] = result(d8, four.second.second, count, divides);
     }
   }
 
   template <class D8>
-  HWY_INLINE auto combine_single(D8 d8, Sources<Element> from, size_t count) const {
-    return result(d8, combine_all<Op>(SingleLoad<Element, D8>{from}, count), count);
+  HWY_INLINE auto combine_single(D8 d8, Sources<Element> from, size_t count, bool divides) const {
+    return result(d8, combine_all<Op>(SingleLoad<Element, D8>{from}, count), count, divides);
   }
 
   // Returns where it stopped. Of two and of four sources the compiler knows the number, and keeps the addresses in
   // registers: half the instructions.
-  HWY_INLINE size_t run_long(size_t at) const {
+  HWY_INLINE size_t run_long(size_t at, bool plain) const {
     if (sources_.size() == 2) {
       const std::byte* const two[] = {sources_[0], sources_[1]};
-      return run_long(at, two, 2);
+      return run_long(at, two, 2, plain);
     }
     if (sources_.size() == 4) {
       const std::byte* const four[] = {sources_[0], sources_[1], sources_[2], sources_[3]};
-      return run_long(at, four, 4);
+      return run_long(at, four, 4, plain);
     }
-    return run_long(at, sources_.data(), sources_.size());
+    return plain ? at : run_long(at, sources_.data(), sources_.size(), false);
   }
 
-  HWY_INLINE size_t run_long(size_t at, const std::byte* const* sources, size_t count) const {
+  HWY_INLINE size_t run_long(size_t at, const std::byte* const* sources, size_t count, bool plain) const {
     const Bytes d8;
     const size_t n = hn::Lanes(d8);
-    for (; end_ - at >= 4 * n; at += 4 * n) {
+    const size_t end = end_;
+    std::byte* const first = destinations_[0];
+    for (; end - at >= 4 * n; at += 4 * n) {
       hn::VFromD<Bytes> results[4];
-      combine_long({sources, at}, count, results);
-      store_long(results, destinations_[0] + at, streamed_ > 0);
+      combine_long({sources, at}, count, !plain && divides(), results);
+      store_long(results, first + at, !plain && streamed_ > 0);
+      if (plain) continue;
       for (size_t i = 1; i < destinations_.size(); ++i) store_long(results, destinations_[i] + at, i < streamed_);
     }
     return at;
   }
+
+  HWY_INLINE bool divides() const { return divisor_.value > 1; }
 
   HWY_INLINE void store_long(const hn::VFromD<Bytes>* results, std::byte* destination, bool streams) const {
     const Bytes d8;
@@ -189,7 +200,7 @@ class Reduction {
   HWY_INLINE size_t run_single(D8 d8, size_t at) const {
     const size_t n = hn::Lanes(d8);
     for (; end_ - at >= n; at += n) {
-      auto bytes = combine_single(d8, {sources_.data(), at}, sources_.size());
+      auto bytes = combine_single(d8, {sources_.data(), at}, sources_.size(), divides());
       for (std::byte* destination : destinations_) hn::StoreU(bytes, d8, reinterpret_cast<uint8_t*>(destination) + at);
     }
     return at;
@@ -202,7 +213,7 @@ class Reduction {
     if (at == end_) return;
     const size_t size = end_ - at;
     auto block = combine_all<Op>(PartialLoad<Element>{{sources_.data(), at}, size}, sources_.size());
-    Words words = to_words(result(Bytes16(), block, sources_.size()));
+    Words words = to_words(result(Bytes16(), block, sources_.size(), divides()));
     for (std::byte* destination : destinations_) {
       store_first_bytes(words, reinterpret_cast<uint8_t*>(destination) + at, size);
     }
@@ -223,16 +234,26 @@ class Reduction {
 // In bytes: stores across the border of two lines take longer than a few elements by themselves from here on.
 constexpr size_t kLeastAligned = 1024;
 
+// By itself, since its registers would have to be saved for a few elements, too.
+template <class Element, class Op>
+HWY_NOINLINE size_t reduce_plain(const ReduceArgs& args, size_t begin) {
+  const Reduction<Element, Op> reduction(args);
+  return reduction.is_plain() ? reduction.run_plain(begin) : begin;
+}
+
 template <class Element, class Op>
 HWY_NOINLINE void reduce_op(const ReduceArgs& args) {
   constexpr size_t size = sizeof(typename Element::Storage);
   size_t begin = 0;
   if (args.streamed > 0 || args.count * size >= kLeastAligned) {
-    ReduceArgs head = args;
-    head.count = std::min<uint64_t>(stream_head(args.destinations, size) / size, args.count);
-    head.streamed = 0;
-    reduce_op<Element, Op>(head);
-    begin = head.count * size;
+    begin = std::min<uint64_t>(stream_head(args.destinations, size) / size, args.count) * size;
+    if (begin > 0) {
+      ReduceArgs head = args;
+      head.count = begin / size;
+      head.streamed = 0;
+      reduce_op<Element, Op>(head);
+    }
+    begin = reduce_plain<Element, Op>(args, begin);
   }
   Reduction<Element, Op>(args).run(begin);
 }
