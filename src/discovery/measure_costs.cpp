@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
+#include <limits>
+#include <vector>
 
 #include "discovery/calibrate.h"
 #include "discovery/live_system.h"
@@ -78,66 +80,79 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
     set(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
   }
   set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes, last.size_bytes));
-  set(costs.memory_bytes_per_s, probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes));
 }
 
-// What two cores cost each other, and processes on one. Those of a virtual machine may be near each other at one time
-// and far at another.
+// What two cores cost each other, and processes on one. Those of a virtual machine may be near each other at one time,
+// far at another, and at a third the two threads of one core, which have each other's lines at once and half a core.
 struct BetweenCores {
   std::optional<uint64_t> cache_line_ns;
   std::optional<uint64_t> yield_ns;
+  std::optional<uint64_t> memory_bytes_per_s;  // of all: cores near each other share a way to it
   std::optional<SlotRates> slots;
   std::optional<SlotRates> small_slots;
   std::optional<PullCost> pull;
   std::optional<TcpCost> tcp;
 };
 
-BetweenCores measure_between(CpuPair cpus) {
-  return {probe_cache_line_ns(cpus), probe_yield_ns(cpus.first), probe_slots(cpus),
-          probe_small_slots(cpus),   probe_pull(cpus),           probe_tcp(cpus)};
+BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
+  Buffers buffers(host);
+  return {probe_cache_line_ns(cpus), probe_yield_ns(cpus.first), probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),
+          probe_slots(cpus),         probe_small_slots(cpus),    probe_pull(cpus),
+          probe_tcp(cpus)};
 }
 
-// The one that there is, or the lesser.
-std::optional<uint64_t> least(const std::optional<uint64_t>& one, const std::optional<uint64_t>& other) {
-  return one && other ? std::min(one, other) : one ? one : other;
+// Of a byte, into a slot and out of it: threads of one core are quicker than cores at either, but not at both.
+double through_slot_ns(const BetweenCores& of) {
+  if (!of.slots) return std::numeric_limits<double>::infinity();
+  return 1e9 / static_cast<double>(of.slots->store_bytes_per_s) + 1e9 / static_cast<double>(of.slots->load_bytes_per_s);
 }
 
-// The time when they were nearer counts; of a yield, which is as long beside any core, that when no other program ran
-// there.
-void set_between(const BetweenCores& one, const BetweenCores& other, Costs& costs) {
-  auto rate = [](const BetweenCores& of) { return of.slots ? of.slots->load_bytes_per_s : 0; };
-  bool first = rate(one) >= rate(other);
-  const BetweenCores& nearer = first ? one : other;
-  set(costs.cache_line_ns, nearer.cache_line_ns);
-  set(costs.yield_ns, least(one.yield_ns, other.yield_ns));
-  if (nearer.slots) {
-    set(costs.slot_store_bytes_per_s, nearer.slots->store_bytes_per_s);
-    set(costs.slot_load_bytes_per_s, nearer.slots->load_bytes_per_s);
+// Of several times the one when cores were near each other and had the caches for themselves counts; of a yield, which
+// is as long beside any core, that when no other program ran there.
+void set_between(const std::vector<BetweenCores>& times, Costs& costs) {
+  const BetweenCores& nearest = *std::min_element(
+      times.begin(), times.end(), [](auto& one, auto& other) { return through_slot_ns(one) < through_slot_ns(other); });
+  set(costs.cache_line_ns, nearest.cache_line_ns);
+  set(costs.memory_bytes_per_s, nearest.memory_bytes_per_s);
+  for (const BetweenCores& time : times) {
+    if (!time.yield_ns) continue;
+    bool is_known = costs.yield_ns.origin == Origin::kProbe;
+    set(costs.yield_ns, is_known ? std::min(*time.yield_ns, costs.yield_ns.value) : *time.yield_ns);
   }
-  if (nearer.small_slots) {
-    set(costs.small_slot_store_bytes_per_s, nearer.small_slots->store_bytes_per_s);
-    set(costs.small_slot_load_bytes_per_s, nearer.small_slots->load_bytes_per_s);
+  if (nearest.slots) {
+    set(costs.slot_store_bytes_per_s, nearest.slots->store_bytes_per_s);
+    set(costs.slot_load_bytes_per_s, nearest.slots->load_bytes_per_s);
   }
-  if (!nearer.pull) return;
-  set(costs.pull_ns, nearer.pull->ns);
-  set(costs.pull_bytes_per_s, nearer.pull->bytes_per_s);
+  if (nearest.small_slots) {
+    set(costs.small_slot_store_bytes_per_s, nearest.small_slots->store_bytes_per_s);
+    set(costs.small_slot_load_bytes_per_s, nearest.small_slots->load_bytes_per_s);
+  }
+  if (!nearest.pull) return;
+  set(costs.pull_ns, nearest.pull->ns);
+  set(costs.pull_bytes_per_s, nearest.pull->bytes_per_s);
 }
 
-// The same for TCP: they may have moved while one of the two was measured. Small messages, and the calls that send and
+// The same for TCP: they may have moved while one of these was measured. Small messages, and the calls that send and
 // receive them, take longer also when another program ran there, and have their least times.
-void set_tcp(const std::optional<TcpCost>& one, const std::optional<TcpCost>& other, Costs& costs) {
-  auto rate = [](const std::optional<TcpCost>& of) { return of ? of->both_bytes_per_s : 0; };
-  const std::optional<TcpCost>& nearer = rate(one) >= rate(other) ? one : other;
-  if (!nearer) return;
-  set(costs.tcp_ns, one && other ? std::min(one->ns, other->ns) : nearer->ns);
-  auto calls_ns = [](const TcpCost& of) { return of.send_ns + of.receive_ns; };
-  const TcpCost& quicker = !one || (other && calls_ns(*other) < calls_ns(*one)) ? *other : *one;
-  set(costs.tcp_send_ns, quicker.send_ns);
-  set(costs.tcp_receive_ns, quicker.receive_ns);
-  set(costs.tcp_bytes_per_s, nearer->bytes_per_s);
-  set(costs.tcp_both_bytes_per_s, nearer->both_bytes_per_s);
-  set(costs.large_tcp_bytes_per_s, nearer->large_bytes_per_s);
-  set(costs.large_tcp_both_bytes_per_s, nearer->large_both_bytes_per_s);
+void set_tcp(const std::vector<BetweenCores>& times, Costs& costs) {
+  std::vector<TcpCost> measured;
+  for (const BetweenCores& time : times) {
+    if (time.tcp) measured.push_back(*time.tcp);
+  }
+  if (measured.empty()) return;
+  auto least_by = [&](auto figure) {
+    return *std::min_element(measured.begin(), measured.end(),
+                             [&](auto& one, auto& other) { return figure(one) < figure(other); });
+  };
+  set(costs.tcp_ns, least_by([](const TcpCost& of) { return of.ns; }).ns);
+  TcpCost quickest = least_by([](const TcpCost& of) { return of.send_ns + of.receive_ns; });
+  set(costs.tcp_send_ns, quickest.send_ns);
+  set(costs.tcp_receive_ns, quickest.receive_ns);
+  TcpCost nearest = least_by([](const TcpCost& of) { return 1.0 / static_cast<double>(of.both_bytes_per_s); });
+  set(costs.tcp_bytes_per_s, nearest.bytes_per_s);
+  set(costs.tcp_both_bytes_per_s, nearest.both_bytes_per_s);
+  set(costs.large_tcp_bytes_per_s, nearest.large_bytes_per_s);
+  set(costs.large_tcp_both_bytes_per_s, nearest.large_both_bytes_per_s);
 }
 
 }  // namespace
@@ -155,12 +170,14 @@ std::vector<int> usable_cpus() {
 Costs measure_costs(const Inventory& host) {
   Costs costs;
   CpuPair cpus = two_cpus(host.cpu.allowed_cpus);
-  BetweenCores before = measure_between(cpus);
+  std::vector<BetweenCores> times;
+  times.push_back(measure_between(host, cpus));
   measure_memory(host, cpus, costs);
+  times.push_back(measure_between(host, cpus));
   set(costs.wake_ns, probe_wake_ns(cpus));
-  BetweenCores after = measure_between(cpus);
-  set_between(before, after, costs);
-  set_tcp(before.tcp, after.tcp, costs);
+  times.push_back(measure_between(host, cpus));
+  set_between(times, costs);
+  set_tcp(times, costs);
   costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;
 }

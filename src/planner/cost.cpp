@@ -321,8 +321,9 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   rank_ns_[from] = saturating_add(rank_ns_[from], sender_ns);
   rank_ns_[to] = saturating_add(rank_ns_[to], receiver_ns);
   uint64_t way_ns = saturating_add(link.latency_ns.value, kHopNs + kStagingNs * (is_on_gpu(from) + is_on_gpu(to)));
-  // After its line the first of a payload's comes from the other core too, before any is fetched ahead.
-  uint64_t second_way_ns = link.mapped && bytes > kLineBytes ? link.latency_ns.value : 0;
+  // After its line the first of a payload's comes from the other core too, before any is fetched ahead. Its sender had
+  // half of the way behind it, as measured beside near and far cores: it stores both, one right after the other.
+  uint64_t second_way_ns = link.mapped && bytes > kLineBytes ? link.latency_ns.value / 2 : 0;
   count_hop({saturating_add(way_ns, second_way_ns), way_ns});
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);
   if (is_measured) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
