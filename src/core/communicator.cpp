@@ -198,7 +198,9 @@ void Communicator::drive(tutti_request& request) {
   Waiter waiter(wait_policy_);
   bool is_direct = is_point_to_point(request.arguments.collective);
   while (!request.done.load(std::memory_order_relaxed)) {
-    if (advance(Patience::kWaits) != Advance::kBlocked) {
+    Advance advanced = advance(Patience::kWaits);
+    look_between_steps();
+    if (advanced != Advance::kBlocked) {
       waiter.reset();
       continue;
     }
@@ -230,7 +232,7 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   Links::Armed armed;
   Status prepared = guarded([&]() -> Status {
     look_at_delay();
-    look_at_direct_delays(waits);
+    look_at_direct_delays_before_sleep(waits);
     armed = links_->arm(waits);
     for (auto& peer : links_->peers()) {
       if (peer) peer->poll();  // to see whether it is still there, and what it shares
@@ -241,6 +243,24 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
   // Something may have come between the announcement and the sleep.
   last = look();
   return armed;
+}
+
+// The clock, which may be a system call, is read at one of many steps: most take well below a microsecond. The longest
+// do whole large calls; so many of them are still short beside a deadline.
+void Communicator::look_between_steps() noexcept {
+  constexpr uint32_t kSteps = 64;
+  constexpr auto kEvery = std::chrono::milliseconds(100);
+  if (steps_ - steps_at_clock_ < kSteps) [[likely]] return;
+  steps_at_clock_ = steps_;
+  auto now = Clock::now();
+  if (now - looked_between_ < kEvery) return;
+  looked_between_ = now;
+  Status looked = guarded([&]() -> Status {
+    look_at_delay();
+    look_at_direct_delays();
+    return {};
+  });
+  if (!looked.ok()) fail(std::move(looked), true);
 }
 
 Advance Communicator::advance(Patience patience) noexcept {

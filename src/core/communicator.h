@@ -149,6 +149,9 @@ class Communicator {
   // With the turn, when nothing has moved for a while: announces a sleep, adds to `waits` what wakes it, and takes a
   // last step; nobody may sleep when that has moved. Fails the call at its deadline, and blocks shortly in that case.
   Links::Armed before_sleep(WaitSet& waits, Advance& last) noexcept;
+  // With the turn, after a step: before_sleep()'s look at deadlines, now and then. Steady progress of one call keeps
+  // the thread that makes it from sleeping, and other calls, of this or other communicators, would not be looked at.
+  void look_between_steps() noexcept;
   // The step that it takes, which may be taken again before the sleep's end.
   Advance look() noexcept;
   bool has_calls() const { return pending_.load(std::memory_order_acquire) > 0 || unreached() > 0; }
@@ -270,7 +273,8 @@ class Communicator {
   Advance step_direct();
   bool should_serve_direct() const;
   Advance serve_direct();
-  void look_at_direct_delays(WaitSet& waits);
+  void look_at_direct_delays();
+  void look_at_direct_delays_before_sleep(WaitSet& waits);
   void ask_late_ranks(const tutti_request& request);
   CallRecord record_of(const tutti_request& request) const;
   bool has_said_all(int peer) const;
@@ -348,7 +352,7 @@ class Communicator {
   tutti_request* active_ = nullptr;
   Prepared* prepared_ = nullptr;         // for the active call
   bool connecting_ = false;              // the active call waits for links
-  std::optional<Clock::time_point> slow_since_;  // when the active call slept for the first time
+  std::optional<Clock::time_point> slow_since_;  // when the active call was first looked at
   bool asked_ = false;                   // since then: the awaited peer was asked what it is in
   WaitSet waits_;                        // of a thread of the caller
   CollectiveRun run_;
@@ -371,9 +375,11 @@ class Communicator {
   std::unique_ptr<PointToPoint> direct_;
   bool told_slow_direct_ = false;        // slow_direct_ has a record
   int direct_lively_ = 0;                // so many more steps look at what others send
-  uint32_t idle_steps_ = 0;              // without requests: one of many looks all the same
+  uint32_t steps_ = 0;                   // without requests one of many looks all the same
   std::vector<bool> asked_ranks_;        // by rank: it knows that this one may wait for it
   Clock::time_point direct_looked_{};    // when look_at_direct_delays() did
+  uint32_t steps_at_clock_ = 0;          // when look_between_steps() read the clock
+  Clock::time_point looked_between_{};   // when it looked
 
   std::mutex forgotten_mutex_;           // guards forgotten_
   std::vector<uint64_t> forgotten_;      // regions to take back from the peers

@@ -86,7 +86,7 @@ Status Communicator::run_again() {
   tutti_request& request = collective_.request;
   active_ = &request;
   slow_since_.reset();
-  ++idle_steps_;
+  ++steps_;
   announce_call(calls_ + 1);
   windows_->copy_edges_in();
   run_.start_again();

@@ -93,7 +93,7 @@ void Communicator::take_queued_direct() {
 }
 
 bool Communicator::should_serve_direct() const {
-  return direct_->is_busy() || direct_lively_ > 0 || idle_steps_ % kUnservedSteps == kUnservedSteps - 1;
+  return direct_->is_busy() || direct_lively_ > 0 || steps_ % kUnservedSteps == kUnservedSteps - 1;
 }
 
 // A rank without requests of its own looks at what others send when it is about to sleep, for a while after something
@@ -101,7 +101,7 @@ bool Communicator::should_serve_direct() const {
 Advance Communicator::step_direct() {
   take_queued_direct();
   bool should_serve = should_serve_direct();
-  ++idle_steps_;
+  ++steps_;
   if (!should_serve) return Advance::kIdle;
   Advance served = serve_direct();
   direct_lively_ = served == Advance::kMoved ? kLivelySteps : std::max(0, direct_lively_ - 1);
@@ -156,13 +156,10 @@ CallRecord Communicator::record_of(const tutti_request& request) const {
 
 // Fails requests that nobody will answer any more, and those that are over their time; tells others what this rank
 // waits for.
-void Communicator::look_at_direct_delays(WaitSet& waits) {
+void Communicator::look_at_direct_delays() {
   if (failure_.happened()) return;
   if (direct_->in_flight().empty()) return;
   auto now = Clock::now();
-  if (direct_->in_flight().size() > kFewRequests && now - direct_looked_ < std::chrono::milliseconds(kLookEveryMs)) {
-    return waits.wake_within(kLookEveryMs);
-  }
   direct_looked_ = now;
   for (tutti_request* request : direct_->in_flight()) {
     if (Status early = direct_early_leaver(*request); !early.ok()) return fail(std::move(early), true);
@@ -177,6 +174,14 @@ void Communicator::look_at_direct_delays(WaitSet& waits) {
   waits_for_.store(first.arguments.peer, std::memory_order_relaxed);
   slow_direct_.publish(record_of(first));
   told_slow_direct_ = true;
+}
+
+void Communicator::look_at_direct_delays_before_sleep(WaitSet& waits) {
+  bool are_many = direct_->in_flight().size() > kFewRequests;
+  if (are_many && Clock::now() - direct_looked_ < std::chrono::milliseconds(kLookEveryMs)) {
+    return waits.wake_within(kLookEveryMs);
+  }
+  look_at_direct_delays();
 }
 
 // Whether nothing will come from `peer` any more: it makes no more calls, and all that it sent is here.

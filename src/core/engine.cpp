@@ -13,7 +13,7 @@
 namespace tutti {
 namespace {
 
-// Upper bound of one sleep, so that deadlines of calls are looked at.
+// Upper bound of one sleep, so that deadlines of calls are looked at. Without sleeps look_between_steps() does.
 constexpr int kSleepMs = 100;
 
 }  // namespace
@@ -98,7 +98,10 @@ bool Engine::advance_all() {
   begin_round();
   bool moved = false;
   for (Communicator* communicator : round_) {
-    if (auto turn = communicator->try_turn()) moved = communicator->advance() == Advance::kMoved || moved;
+    if (auto turn = communicator->try_turn()) {
+      moved = communicator->advance() == Advance::kMoved || moved;
+      communicator->look_between_steps();
+    }
     communicator->after_turn();
   }
   end_round();

@@ -35,7 +35,7 @@ struct Transfer {
   size_t position = 0;       // among those in flight
   std::optional<Clock::time_point> tried_since;  // of a receive that shows how long its way takes
   bool settles = false;      // it is done, but for what the link has not sent yet
-  std::optional<Clock::time_point> slow_since;  // when its rank slept for the first time
+  std::optional<Clock::time_point> slow_since;  // when it was first looked at
 
   // Of a receive: whether its data may be put where they go.
   bool has_place() const { return placed || landing || is_on_device; }

@@ -1,7 +1,9 @@
 // Several threads of a rank that use one communicator at a time, and calls that say when they are done.
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <fmt/format.h>
 #include <thread>
 
 #include "core/ranks.h"
@@ -9,7 +11,8 @@
 namespace tutti::test {
 namespace {
 
-tutti_status_t start_receive(float* value, int peer, int tag, tutti_comm_t* comm, tutti_request_t** request) {
+tutti_status_t start_receive(float* value, int peer, int tag, tutti_comm_t* comm, tutti_request_t** request,
+                             int64_t timeout_ms = 0) {
   tutti_call_t call{};
   call.struct_size = sizeof call;
   call.collective = TUTTI_RECV;
@@ -18,7 +21,22 @@ tutti_status_t start_receive(float* value, int peer, int tag, tutti_comm_t* comm
   call.count = 1;
   call.peer = peer;
   call.tag = tag;
+  call.timeout_ms = timeout_ms;
   return tutti_start(comm, &call, request);
+}
+
+// Of a receive that nobody answers, beside traffic that goes on for longer than the receive may take to fail.
+using Seconds = std::chrono::duration<double>;
+constexpr int kUnanswered = 1;  // its tag
+constexpr int64_t kTimeoutMs = 300;
+constexpr Seconds kTraffic(6), kBound(2);
+
+std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
+
+std::string has_timed_out(tutti_comm_t* comm, Seconds took) {
+  if (took > kBound) return fmt::format("failed only after {} s", took.count());
+  if (tutti_comm_status(comm) != TUTTI_TIMEOUT) return std::string("no timeout: ") + tutti_last_error(comm);
+  return "";
 }
 
 }  // namespace
@@ -80,6 +98,80 @@ TEST_CASE("many threads exchange messages over one communicator") {
     }
     for (std::thread& thread : threads) thread.join();
     return wrong == 0 ? "" : std::to_string(wrong) + " calls went wrong: " + tutti_last_error(comm);
+  }));
+}
+
+// The thread that makes progress for both has no time to sleep, which is when it looks at deadlines otherwise.
+TEST_CASE("steady traffic of one thread does not hide the deadline of another one's call") {
+  Options options{{"transport", "shm"}, {"spin_us", "1000"}, {"yield_us", "1000000"}};
+  check_all(with_ranks(2, options, [](tutti_comm_t* comm, int rank) -> std::string {
+    float nothing = 0;
+    Seconds took(0);
+    std::thread waiter;
+    if (rank == 0) {
+      tutti_request_t* request = nullptr;
+      if (start_receive(&nothing, 1, kUnanswered, comm, &request, kTimeoutMs)) return tutti_last_error(comm);
+      waiter = std::thread([&took, request, started = now()]() mutable {
+        tutti_wait(&request);
+        took = now() - started;
+      });
+    }
+    float goes_on = 1, theirs = 1;
+    for (auto started = now(); goes_on != 0 && theirs != 0;) {
+      if (rank == 0 && now() - started > kTraffic) goes_on = 0;
+      if (tutti_send_recv(&goes_on, 1, 1 - rank, 0, &theirs, 1, 1 - rank, 0, TUTTI_FLOAT32, comm, nullptr, nullptr)) {
+        break;
+      }
+    }
+    if (waiter.joinable()) waiter.join();
+    return has_timed_out(comm, took);
+  }));
+}
+
+TEST_CASE("steady traffic that nobody waits for does not hide the deadline of another call") {
+  check_all(with_ranks(2, {{"transport", "shm"}}, [](tutti_comm_t* comm, int rank) -> std::string {
+    struct Reduction {
+      std::vector<float> goes_on = std::vector<float>(1 << 20, 1.0f);
+      std::atomic<bool> done{false};
+      tutti_request_t* request = nullptr;
+    };
+    std::array<Reduction, 8> reductions;
+    auto start = [&](Reduction& reduction) {
+      reduction.done = false;
+      tutti_call_t call{};
+      call.struct_size = sizeof call;
+      call.collective = TUTTI_ALL_REDUCE;
+      call.datatype = TUTTI_FLOAT32;
+      call.op = TUTTI_MIN;
+      call.send_buffer = call.recv_buffer = reduction.goes_on.data();
+      call.count = reduction.goes_on.size();
+      call.completed = [](void* done) { *static_cast<std::atomic<bool>*>(done) = true; };
+      call.context = &reduction.done;
+      if (tutti_start(comm, &call, &reduction.request)) reduction.done = true;
+    };
+    float nothing = 0;
+    tutti_request_t* unanswered = nullptr;
+    if (rank == 0 && start_receive(&nothing, 1, kUnanswered, comm, &unanswered, kTimeoutMs)) {
+      return tutti_last_error(comm);
+    }
+    auto started = now();
+    for (Reduction& reduction : reductions) start(reduction);
+    for (bool goes_on = true; goes_on;) {
+      for (Reduction& reduction : reductions) {
+        // Once more when it has said so: tutti_wait() then has nothing to make progress with in the engine's place.
+        for (bool was_done = false; !was_done;) {
+          was_done = reduction.done;
+          std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+        if (reduction.request != nullptr) tutti_wait(&reduction.request);
+        goes_on = goes_on && tutti_comm_status(comm) == TUTTI_SUCCESS && reduction.goes_on[0] != 0;
+        if (rank == 0 && now() - started > kTraffic) reduction.goes_on[0] = 0;
+        if (goes_on) start(reduction);
+      }
+    }
+    Seconds took = now() - started;
+    if (unanswered != nullptr) tutti_wait(&unanswered);
+    return has_timed_out(comm, took);
   }));
 }
 
