@@ -50,8 +50,10 @@ class Channel {
   Status flush(Deadline deadline);
   Result<Frame> receive(Deadline deadline);
 
-  // What to wait for with poll(2).
+  void watch_process() { stream_->watch_process(); }
+  // What to wait for with poll(2); process_fd() may be -1.
   int fd() const { return stream_->fd(); }
+  int process_fd() const { return stream_->process_fd(); }
   short events() const;
   size_t unsent() const { return out_.size() - sent_; }
   bool authenticated() const { return stream_->authenticated(); }

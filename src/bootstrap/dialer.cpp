@@ -70,6 +70,7 @@ void Dialer::start_attempt() {
                                    : tls_->make_stream(std::move(fd).value(), TlsRole::kConnects);
   if (!stream.ok()) return give_up(stream.status());
   channel_.emplace(std::move(stream).value(), fmt::format("{} at {}", peer_, endpoint.text()), kMaxMessage);
+  channel_->watch_process();
   channel_->queue(greeting_.type, greeting_.payload);
   attempt_ = Deadline::after_ms(std::min(kFirstAttemptMs << std::min(rounds_, 3), kLongestAttemptMs));
 }

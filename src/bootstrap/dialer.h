@@ -32,6 +32,7 @@ class Dialer {
   // For poll(2); fd -1: nothing but the time.
   int fd() const { return channel_ ? channel_->fd() : -1; }
   short events() const { return channel_ ? channel_->events() : short{0}; }
+  int process_fd() const { return channel_ ? channel_->process_fd() : -1; }
   Clock::time_point wake_at() const { return channel_ ? attempt_.at() : pause_.at(); }
 
   // How often all endpoints have failed, and the most telling failure so far.

@@ -40,6 +40,7 @@ void Doorman::advance(const std::function<bool(int rank)>& admit,
       if (link.ok() && link->to == expected_.to && link->job == expected_.job &&
           equal_in_constant_time(link->token, expected_.token) && admit(link->from)) {
         channel.set_max_payload(kMaxMessage);
+        channel.watch_process();
         channel.queue(static_cast<uint32_t>(MessageType::kLinkOk), {});
         enter(link->from, NewLink{std::move(channel), visitor->over_network, ""});
       }

@@ -65,6 +65,7 @@ void Mender::watch(std::vector<pollfd>& fds, Clock::time_point& next) const {
   doorman_.watch(fds, next);
   for (const auto& [rank, knock] : knocking_) {
     if (knock.dialer.fd() >= 0) fds.push_back({knock.dialer.fd(), knock.dialer.events(), 0});
+    if (knock.dialer.process_fd() >= 0) fds.push_back({knock.dialer.process_fd(), POLLIN, 0});
     next = std::min({next, knock.dialer.wake_at(), knock.deadline.at()});
   }
 }

@@ -39,6 +39,7 @@ void Overlay::turn(int timeout_ms, int wake_fd) {
   std::vector<int> peers;
   for (const auto& [peer, link] : links_) {
     fds.push_back({link.channel.fd(), link.channel.events(), 0});
+    fds.push_back({link.channel.process_fd(), POLLIN, 0});
     peers.push_back(peer);
     if (link.fresh) timeout_ms = 0;
   }
@@ -53,7 +54,8 @@ void Overlay::turn(int timeout_ms, int wake_fd) {
   ::poll(fds.data(), fds.size(), timeout_ms);
   for (size_t i = 0; i < peers.size(); ++i) {
     auto link = links_.find(peers[i]);
-    if (link == links_.end() || (fds[i + 1].revents == 0 && !link->second.fresh)) continue;
+    bool has_news = fds[2 * i + 1].revents != 0 || fds[2 * i + 2].revents != 0;
+    if (link == links_.end() || (!has_news && !link->second.fresh)) continue;
     link->second.fresh = false;
     serve(peers[i], link->second);
   }

@@ -26,6 +26,12 @@ class Stream {
   // Tells the peer that nothing more will be written; reading goes on.
   virtual void close_writing() = 0;
 
+  // From now on the end of the peer's process is an error, too, once all that it has sent is read: a child of it may
+  // hold the connection open. Nothing changes where that process is this one, is on another host or cannot be seen.
+  virtual void watch_process() {}
+  // Readable once the process that is watched has ended; -1: none is.
+  virtual int process_fd() const { return -1; }
+
   virtual int fd() const = 0;
   // True while the stream itself must write before it can go on (a TLS handshake).
   virtual bool wants_write() const { return false; }

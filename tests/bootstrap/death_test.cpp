@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -12,13 +13,41 @@
 namespace tutti::bootstrap {
 namespace {
 
-// Joins, tells "joined", then every event as a line, until it is told to leave by SIGTERM (or killed).
-void live(const JoinInfo& info, const JoinOptions& options, int out) {
+// A child that holds what this process has open, until the tests end it. Its number.
+pid_t leave_child() {
+  pid_t child = ::fork();
+  if (child != 0) return child;
+  ::alarm(60);  // should the tests be killed
+  for (;;) ::pause();
+}
+
+// What a rank says of its child, which ends with this.
+class Child {
+ public:
+  explicit Child(const std::string& line) { std::sscanf(line.c_str(), "child %d", &pid_); }
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  ~Child() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+size_t open_files() {
+  auto files = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// Joins, tells "joined", then every event as a line, until it is told to leave by SIGTERM (or killed). Who `forks`
+// tells of its child too.
+void live(const JoinInfo& info, const JoinOptions& options, int out, bool forks) {
   sigset_t term;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
   sigaddset(&term, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &term, nullptr);
+  size_t files = open_files();
   auto plane = join_control_plane(info, {}, options, Deadline::after_ms(20'000));
   if (!plane.ok()) return tell(out, std::string(plane.status().message()));
   ControlEvents events;
@@ -26,24 +55,28 @@ void live(const JoinInfo& info, const JoinOptions& options, int out) {
   events.on_abort = [out](int rank, Status why) { tell(out, fmt::format("abort {} {}", rank, why.message())); };
   if (Status started = (*plane)->start(events); !started.ok()) return;
   tell(out, "joined");
+  if (forks) tell(out, fmt::format("child {}", leave_child()));
   int number = 0;
   while (sigwait(&term, &number) == 0 && number == SIGUSR1)
     (*plane)->abort(error(Code::kAborted, "enough of rank {}", info.rank));
   (void)(*plane)->leave({}, Deadline::after_ms(5'000));
-  tell(out, "left");
+  plane->reset();
+  tell(out, open_files() == files ? "left" : "left files open");
 }
 
-std::vector<Process> start_job(int nranks, const UniqueId& id, const std::function<JoinOptions(int)>& options_of) {
+std::vector<Process> start_job(int nranks, const UniqueId& id, const std::function<JoinOptions(int)>& options_of,
+                               const std::set<int>& parents = {}) {
   std::vector<Process> job;
   for (int rank = 0; rank < nranks; ++rank) {
-    job.emplace_back([&](int out) { live(info_of(rank, nranks, id), options_of(rank), out); });
+    job.emplace_back(
+        [&](int out) { live(info_of(rank, nranks, id), options_of(rank), out, parents.contains(rank)); });
   }
   for (Process& process : job) REQUIRE(process.line() == "joined");
   return job;
 }
 
-std::vector<Process> start_local_job(int nranks) {
-  return start_job(nranks, fresh_id(UniqueId::Kind::kLocal), [](int) { return JoinOptions(); });
+std::vector<Process> start_local_job(int nranks, const std::set<int>& parents = {}) {
+  return start_job(nranks, fresh_id(UniqueId::Kind::kLocal), [](int) { return JoinOptions(); }, parents);
 }
 
 // The ranks that a process says are lost: as many lines as `count`.
@@ -92,6 +125,34 @@ TEST_CASE("survivors that are nowhere near each other learn of all the others") 
       if (!survivors.contains(rank)) dead.insert(rank);
     }
     check_survivors(32, dead);
+  }
+}
+
+TEST_CASE("every survivor soon learns of killed ranks whose children hold their connections") {
+  for (const auto& [nranks, dead] : {std::pair(2, std::set<int>{1}), {5, {2}}, {16, {0, 1, 2, 3, 4, 5, 6, 7, 9, 11}}}) {
+    INFO("ranks " << nranks);
+    std::vector<Process> job = start_local_job(nranks, dead);
+    std::vector<Child> children;
+    for (int rank : dead) children.emplace_back(job[static_cast<size_t>(rank)].line());
+    Deadline soon = Deadline::after_ms(3'000);
+    for (int rank : dead) job[static_cast<size_t>(rank)].signal(SIGKILL);
+    for (int rank = 0; rank < nranks; ++rank) {
+      if (!dead.contains(rank)) CHECK(lost_of(job[static_cast<size_t>(rank)], dead.size()) == dead);
+    }
+    CHECK(!soon.passed());
+  }
+}
+
+TEST_CASE("a rank that leaves in good order is not lost when it ends before its child") {
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Process> job = start_local_job(3, {1});
+    Child child(job[1].line());
+    job[1].signal(SIGTERM);
+    REQUIRE(job[1].line() == "left");
+    job[2].signal(SIGKILL);
+    CHECK(job[0].line().starts_with("lost 2 "));
+    job[0].signal(SIGTERM);
+    CHECK(job[0].line() == "left");
   }
 }
 

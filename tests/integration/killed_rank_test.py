@@ -73,6 +73,23 @@ class Killed(job.JobTest):
         for transport in ("shm", "tcp"):
             self.check([0], ranks=2, transport=transport, size=8, memory="malloc")
 
+    def test_one_whose_child_holds_its_connections(self):
+        for transport in ("shm", "tcp"):
+            shared = self.by_hand(2, TUTTI_TRANSPORT=transport)
+            started = self.ranks([job.program("loop_until_error"), 8, "malloc", -1, "child"], 2, shared)
+            children = [int(process.stdout.readline().split()[1]) for process in started]
+            for process in started:
+                self.assertEqual(process.stdout.readline(), "running\n")
+            killed_at = job.now()
+            started[1].kill()
+            end = self.ended(started[0])
+            self.assertLess(job.now() - killed_at, BOUND_S)
+            self.assertEqual(end.status, 3, end)
+            self.check_sentence(end.err, rf"^rank 1 \(pid {started[1].pid} on \S+\) has died")
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+            self.eventually(lambda: self.living() == [], "the children are gone")
+
     def test_all_but_one_of_7(self):
         self.check([0, 1, 2, 3, 4, 6], ranks=7, transport="shm", size=8, memory="malloc")
 

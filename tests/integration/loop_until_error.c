@@ -1,10 +1,24 @@
-/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti] [CALLS]. Prints "running" after the
- * first call and, once a call has failed, its sentence. After CALLS calls it leaves. Exit status: 3 after a failed call
+/* A rank that all-reduces until a call fails: loop_until_error BYTES [malloc|tutti] [CALLS] [child]. Prints "running"
+ * after the first call and, once a call has failed, its sentence. After CALLS calls it leaves, with a negative number
+ * never. With "child" it forks after the first call, and prints "child PID" before. Exit status: 3 after a failed call
  * or when leaving failed, 2 when it could not start, 0 when it could leave. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
+#include <unistd.h>
+
+/* A process that holds what this one has open, but for its input and output. */
+static void leave_child(void) {
+  pid_t child = fork();
+  if (child != 0) {
+    printf("child %d\n", (int)child);
+    return;
+  }
+  for (int standard = 0; standard <= 2; ++standard) close(standard);
+  alarm(60); /* should nobody end it */
+  for (;;) pause();
+}
 
 int main(int argc, char** argv) {
   tutti_comm_t* comm = NULL;
@@ -30,6 +44,7 @@ int main(int argc, char** argv) {
   for (int calls = 0; status == TUTTI_SUCCESS && calls != most_calls; ++calls) {
     status = tutti_all_reduce(buffer, buffer, bytes, TUTTI_UINT8, TUTTI_MAX, comm, NULL);
     if (calls == 0 && status == TUTTI_SUCCESS) {
+      if (argc > 4) leave_child();
       puts("running");
       fflush(stdout);
     }
