@@ -46,8 +46,9 @@ class Overlay {
   void say_goodbye();
   // Every neighbour that still lives has heard the goodbye.
   bool goodbye_heard() const;
-  // Closes every connection.
+  // Closes every connection, also where a child of this process holds it: who waits to be heard waits for its end, too.
   void close() {
+    for (auto& [peer, link] : links_) link.channel.close_writing();
     links_.clear();
     mender_.reset();
   }

@@ -40,7 +40,7 @@ size_t open_files() {
 }
 
 // Joins, tells "joined", then every event as a line, until it is told to leave by SIGTERM (or killed). Who `forks`
-// tells of its child too.
+// tells of its child too, and ends with the next SIGTERM.
 void live(const JoinInfo& info, const JoinOptions& options, int out, bool forks) {
   sigset_t term;
   sigemptyset(&term);
@@ -62,6 +62,7 @@ void live(const JoinInfo& info, const JoinOptions& options, int out, bool forks)
   (void)(*plane)->leave({}, Deadline::after_ms(5'000));
   plane->reset();
   tell(out, open_files() == files ? "left" : "left files open");
+  if (forks) sigwait(&term, &number);
 }
 
 std::vector<Process> start_job(int nranks, const UniqueId& id, const std::function<JoinOptions(int)>& options_of,
@@ -149,11 +150,24 @@ TEST_CASE("a rank that leaves in good order is not lost when it ends before its 
     Child child(job[1].line());
     job[1].signal(SIGTERM);
     REQUIRE(job[1].line() == "left");
+    job[1].signal(SIGTERM);
     job[2].signal(SIGKILL);
     CHECK(job[0].line().starts_with("lost 2 "));
     job[0].signal(SIGTERM);
     CHECK(job[0].line() == "left");
   }
+}
+
+TEST_CASE("ranks that leave do not wait for each other's children") {
+  Deadline soon = Deadline::after_ms(3'000);
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Process> job = start_local_job(2, {0, 1});
+    std::vector<Child> children;
+    for (Process& process : job) children.emplace_back(process.line());
+    for (Process& process : job) process.signal(SIGTERM);
+    for (Process& process : job) CHECK(process.line() == "left");
+  }
+  CHECK(!soon.passed());
 }
 
 TEST_CASE("a rank that left in good order is not taken for dead when its neighbours die") {
