@@ -107,18 +107,26 @@ double through_slot_ns(const BetweenCores& of) {
   return 1e9 / static_cast<double>(of.slots->store_bytes_per_s) + 1e9 / static_cast<double>(of.slots->load_bytes_per_s);
 }
 
-// Of several times the one when cores were near each other and had the caches for themselves counts; of a yield, which
-// is as long beside any core, that when no other program ran there.
+// Figures of one such state differ by less than a quarter, and of two by a factor.
+bool are_as_near(const BetweenCores& one, const BetweenCores& other) {
+  if (!one.cache_line_ns || !other.cache_line_ns) return one.cache_line_ns == other.cache_line_ns;
+  return 4 * *one.cache_line_ns <= 5 * *other.cache_line_ns && 4 * *other.cache_line_ns <= 5 * *one.cache_line_ns;
+}
+
+// Of several times the one when cores were near each other and had the caches for themselves counts. When no other
+// program ran there counts of a yield, which is as long beside any core, and of the memory, which is as quick beside
+// cores as near.
 void set_between(const std::vector<BetweenCores>& times, Costs& costs) {
   const BetweenCores& nearest = *std::min_element(
       times.begin(), times.end(), [](auto& one, auto& other) { return through_slot_ns(one) < through_slot_ns(other); });
   set(costs.cache_line_ns, nearest.cache_line_ns);
-  set(costs.memory_bytes_per_s, nearest.memory_bytes_per_s);
+  std::optional<uint64_t> yield_ns, memory_bytes_per_s;
   for (const BetweenCores& time : times) {
-    if (!time.yield_ns) continue;
-    bool is_known = costs.yield_ns.origin == Origin::kProbe;
-    set(costs.yield_ns, is_known ? std::min(*time.yield_ns, costs.yield_ns.value) : *time.yield_ns);
+    if (time.yield_ns) yield_ns = std::min(*time.yield_ns, yield_ns.value_or(*time.yield_ns));
+    if (are_as_near(time, nearest)) memory_bytes_per_s = std::max(memory_bytes_per_s, time.memory_bytes_per_s);
   }
+  set(costs.yield_ns, yield_ns);
+  set(costs.memory_bytes_per_s, memory_bytes_per_s);
   if (nearest.slots) {
     set(costs.slot_store_bytes_per_s, nearest.slots->store_bytes_per_s);
     set(costs.slot_load_bytes_per_s, nearest.slots->load_bytes_per_s);
