@@ -1,8 +1,10 @@
 // Whoever else connects to a rank: garbage, port scanners, half-open connections, other versions, other jobs. None of
 // them hangs, crashes or joins, and the real peer still gets in.
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <atomic>
 #include <thread>
 
 #include "transports/checks.h"
@@ -172,6 +174,22 @@ TEST_CASE("a listener that is not tutti is told from one that is silent or gone"
     Status status = caller.connect(0, blob, Deadline::after_ms(100));
     CHECK(status.code() == Code::kTimeout);
     CHECK(status.place().peer == 0);
+  }
+  SECTION("it ends every connection") {
+    std::atomic<bool> over = false;
+    std::thread server([&] {
+      pollfd coming{.fd = listener.get(), .events = POLLIN, .revents = 0};
+      while (!over) {
+        if (::poll(&coming, 1, 10) == 1) Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+      }
+    });
+    Status status = caller.connect(0, blob, Deadline::after_ms(200));
+    over = true;
+    server.join();
+    INFO(status.message());
+    CHECK(status.code() == Code::kTimeout);
+    CHECK(status.place().peer == 0);
+    CHECK(mentions(status, to_text(place) + ": the peer closed the connection during the handshake "));
   }
   SECTION("it is gone") {
     listener.reset();

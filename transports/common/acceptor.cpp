@@ -38,22 +38,32 @@ Result<Progress> Acceptor::advance() {
 
 // True when one of them is not pending any more.
 bool Acceptor::advance_pending() {
-  for (Pending& pending : pending_) {
-    bool speaks = peek(pending.fd.get()) > 0;
-    auto progress = pending.handshake->advance();
-    if (!progress.ok()) {
-      turn_away(progress.status().message());
-      pending.fd.reset();
-    } else if (*progress == Handshake::Reached::kDone) {
-      proven_[pending.handshake->peer()] = std::move(pending.fd);
-    } else if (speaks) {
-      pending.deadline = Deadline::after_ms(kHandshakeMs);  // this rank may have been the slow one
-    } else if (pending.deadline.passed()) {
-      turn_away("it said nothing valid in time");
-      pending.fd.reset();
-    }
-  }
+  for (Pending& pending : pending_) advance_one(pending);
   return std::erase_if(pending_, [](const Pending& pending) { return !pending.fd; }) > 0;
+}
+
+void Acceptor::advance_one(Pending& pending) {
+  bool speaks = peek(pending.fd.get()) > 0;
+  auto progress = pending.handshake->advance();
+  if (!progress.ok()) {
+    turn_away(progress.status().message());
+    pending.fd.reset();
+  } else if (*progress == Handshake::Reached::kDone) {
+    proven_[pending.handshake->peer()] = std::move(pending.fd);
+  } else if (speaks) {
+    pending.deadline = Deadline::after_ms(kHandshakeMs);  // this rank may have been the slow one
+  } else if (pending.deadline.passed()) {
+    turn_away("it said nothing valid in time");
+    pending.fd.reset();
+  }
+}
+
+// If it is a rank's, that dials again; but not once it has chosen this connection, so what it has said is read first.
+void Acceptor::drop_oldest() {
+  Pending& oldest = pending_.front();
+  advance_one(oldest);
+  if (oldest.fd) turn_away("too many others came after it");
+  pending_.erase(pending_.begin());
 }
 
 Result<bool> Acceptor::accept_from(int listener) {
@@ -69,7 +79,7 @@ Result<bool> Acceptor::accept_from(int listener) {
       turn_away(admitted.message());
       continue;
     }
-    if (pending_.size() >= kMostPending) pending_.erase(pending_.begin());
+    if (pending_.size() >= kMostPending) drop_oldest();
     auto handshake = std::make_unique<Handshake>(self_, Handshake::Role::kResponder, -1, fd.get());
     pending_.push_back({std::move(fd), std::move(handshake), Deadline::after_ms(kHandshakeMs)});
   }

@@ -8,7 +8,10 @@
 namespace tutti {
 namespace {
 
-constexpr int kRetryMs = 10;   // while the peer's queue of connections is full
+// Before an address is dialled again: while the peer's queue of connections is full, and after the first connection
+// that ended during its handshake. Each further one doubles it.
+constexpr int kRetryMs = 10;
+constexpr int kLongestRetryMs = 640;
 // For a preferred address, once another one is proven: where nobody has answered yet, and where somebody has, who may
 // only be busy. What comes later may be a detour, over a device that is to be done without, say.
 constexpr int kGraceMs = 20;
@@ -31,12 +34,17 @@ class Dialer::Attempt {
   bool proven() const { return proven_; }
   // Whether somebody is at the other end.
   bool connected() const { return handshake_ != nullptr; }
+  // Connections that ended during the handshake.
+  int ended() const { return ended_; }
   std::string report() const {
-    return fmt::format("{}: {}", candidate_.text, failure_.ok() ? "no answer" : failure_.message());
+    std::string seen;
+    if (ended_ > 0) seen = fmt::format("the peer closed the connection during the handshake {} time(s)", ended_);
+    if (!failure_.ok()) seen += fmt::format("{}{}", seen.empty() ? "" : ", then ", failure_.message());
+    return fmt::format("{}: {}", candidate_.text, seen.empty() ? "no answer" : seen);
   }
 
   void watch(WaitSet& waits) const {
-    if (!fd_) return waits.wake_within(kRetryMs);
+    if (!fd_) return waits.wake_within(next_.left_ms());
     waits.add(fd_.get(), handshake_ ? POLLIN : POLLOUT);
   }
 
@@ -44,26 +52,37 @@ class Dialer::Attempt {
   bool advance() {
     bool had_fd = static_cast<bool>(fd_), was_connected = connected();
     auto stepped = step();
-    if (!stepped.ok()) {
-      failure_ = std::move(stepped).status();
-      fd_.reset();
-    } else {
+    if (stepped.ok()) {
       proven_ = *stepped;
+    } else {
+      give_up(std::move(stepped).status());
     }
     return !running() || had_fd != static_cast<bool>(fd_) || was_connected != connected();
   }
 
   // None when the peer has gone since it was proven.
   Fd choose() {
-    failure_ = handshake_->choose();
-    proven_ = failure_.ok();
-    return proven_ ? std::move(fd_) : Fd();
+    if (Status chosen = handshake_->choose(); !chosen.ok()) give_up(std::move(chosen));
+    return std::move(fd_);
   }
 
  private:
+  // The connection; and the address, unless another connection to it may get through.
+  void give_up(Status why) {
+    if (handshake_ != nullptr && handshake_->ended()) {
+      next_ = Deadline::after_ms(std::min(kRetryMs << std::min(ended_, 10), kLongestRetryMs));
+      ++ended_;
+    } else {
+      failure_ = std::move(why);
+    }
+    proven_ = false;
+    handshake_.reset();
+    fd_.reset();
+  }
+
   // True once proven.
   Result<bool> step() {
-    if (!fd_ && !TUTTI_TRY(start())) return false;
+    if (!fd_ && (!next_.passed() || !TUTTI_TRY(start()))) return false;
     if (!handshake_) {
       if (!is_writable(fd_.get())) return false;
       TUTTI_TRY(finish_connect());
@@ -80,7 +99,10 @@ class Dialer::Attempt {
       return system_error(errno, "cannot bind to the interface");
     }
     if (::connect(fd.get(), candidate_.address.get(), candidate_.address.size_bytes) != 0) {
-      if (errno == EAGAIN) return false;  // a unix socket whose queue is full: again later, with a fresh socket
+      if (errno == EAGAIN) {  // a unix socket whose queue is full: again later, with a fresh socket
+        next_ = Deadline::after_ms(kRetryMs);
+        return false;
+      }
       if (errno != EINPROGRESS) return system_error(errno, "cannot connect");
     }
     fd_ = std::move(fd);
@@ -91,7 +113,8 @@ class Dialer::Attempt {
     int failure = 0;
     socklen_t size = sizeof failure;
     if (::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &failure, &size) != 0) failure = errno;
-    if (failure != 0) return system_error(failure, "cannot connect");
+    // Reset: it was connected, which is over already. The handshake finds that out.
+    if (failure != 0 && failure != ECONNRESET) return system_error(failure, "cannot connect");
     TUTTI_TRY(admit_(fd_.get()));
     handshake_ = std::make_unique<Handshake>(self_, Handshake::Role::kInitiator, peer_, fd_.get());
     return {};
@@ -103,6 +126,8 @@ class Dialer::Attempt {
   const Admit admit_;
   Fd fd_;
   std::unique_ptr<Handshake> handshake_;
+  Deadline next_ = Deadline::after_ms(0);  // when there is no connection: for the next one
+  int ended_ = 0;
   Status failure_;
   bool proven_ = false;
 };
@@ -168,7 +193,7 @@ void Dialer::watch(WaitSet& waits) const {
 std::string Dialer::report() const {
   std::string reports;
   for (auto& attempt : attempts_) {
-    if (attempt->running() && attempt->connected()) return {};
+    if (attempt->running() && attempt->connected() && attempt->ended() == 0) return {};
     reports += (reports.empty() ? "" : "; ") + attempt->report();
   }
   return reports;

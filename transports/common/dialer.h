@@ -1,6 +1,8 @@
 // Connects to a peer that may be reachable at several addresses: tries all at once and keeps the best one that is
 // proven to lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the
-// wrong rank. Nothing here blocks; one thread at a time.
+// wrong rank. An address whose connection ends during the handshake is dialled again, after pauses that grow, for as
+// long as the caller goes on: who is late, or one of too many, is not turned away for good. What is wrong stays so: a
+// refused connection, another token, who is not tutti. Nothing here blocks; one thread at a time.
 #pragma once
 
 #include <sys/socket.h>
@@ -47,7 +49,8 @@ class Dialer {
   // What to wait for until advance() can do more. A grace that is over by then is not in it: advance() once more before
   // a sleep.
   void watch(WaitSet& waits) const;
-  // The addresses that do not answer, for the sentence at a deadline; "" if the peer itself is what keeps waiting.
+  // The addresses that do not answer or ended connections, for the sentence at a deadline; "" if the peer itself is
+  // what keeps waiting.
   std::string report() const;
 
  private:

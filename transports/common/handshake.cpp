@@ -45,6 +45,8 @@ Result<Handshake::Reached> Handshake::advance() {
 
 Status Handshake::choose() {
   TUTTI_CHECK(stage_ == Stage::kProven);
+  // Before a message into a connection that the peer has given up meanwhile, which would get lost without an error.
+  if (TUTTI_TRY(fill(1))) return error(Code::kRemote, "the peer broke the protocol");
   stage_ = Stage::kDone;
   return send(kChosenMessage);
 }
@@ -60,10 +62,7 @@ Result<bool> Handshake::fill(size_t size) {
       }
       continue;
     }
-    if (received == 0 || errno == ECONNRESET) {
-      return error(Code::kRemote, "the peer closed the connection {}",
-                   stage_ == Stage::kHello ? "instead of answering" : "during the handshake (is its token another?)");
-    }
+    if (received == 0 || errno == ECONNRESET || errno == EPIPE) return end();
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno != EINTR) return system_error(errno, "cannot read from the connection");
   }
@@ -78,7 +77,13 @@ Status Handshake::send(std::span<const std::byte> message) {
   } while (sent < 0 && errno == EINTR);
   // The whole handshake is smaller than any socket buffer, so a partial write is as strange as a failing one.
   if (sent == static_cast<ssize_t>(message.size())) return {};
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return end();
   return system_error(sent < 0 ? errno : EMSGSIZE, "cannot write to the connection");
+}
+
+Status Handshake::end() {
+  ended_ = true;
+  return error(Code::kRemote, "the peer closed the connection during the handshake");
 }
 
 Status Handshake::send_hello() {
@@ -106,6 +111,7 @@ Status Handshake::take_proof() {
   Proof proof;
   std::copy_n(in_.begin(), proof.size(), proof.begin());
   if (!equal(proof, proof_of(!initiates()))) {
+    if (!initiates()) (void)send(Proof{});  // nobody's proof: an initiator that only saw an end would come again
     return error(Code::kRemote, "wrong token: the peer could not prove that it belongs to this job");
   }
   return initiates() ? Status() : send(proof_of(false));

@@ -4,7 +4,7 @@
 //   hello (nonce)        ->
 //                        <-         hello (nonce)
 //   proof                ->
-//                        <-         proof
+//                        <-         proof        or zeros: the initiator's was wrong
 //   chosen               ->                          the initiator may have proven several connections and keeps one
 //
 // Every message has a fixed size. The responder says nothing before it has read a valid hello.
@@ -33,6 +33,9 @@ class Handshake {
   // As far as it gets without blocking. An error ends the connection.
   Result<Reached> advance();
   Status choose();
+  // After an error: whether the connection ended and nothing wrong was said. The peer may have had too many at once, or
+  // this rank was too slow for it; another connection may get through.
+  bool ended() const { return ended_; }
   int peer() const { return peer_; }
 
  private:
@@ -41,6 +44,7 @@ class Handshake {
   // True when in_ holds `size` bytes.
   Result<bool> fill(size_t size);
   Status send(std::span<const std::byte> message);
+  Status end();
   Status send_hello();
   Status take_hello();
   Status take_proof();
@@ -56,6 +60,7 @@ class Handshake {
   HelloBytes theirs_{};
   std::array<std::byte, kHelloBytes> in_{};
   size_t filled_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace tutti
