@@ -39,6 +39,7 @@ void MeetingServer::run() {
     wait();
     accept_guests();
     for (Guest& guest : guests_) serve(guest);
+    bound_strangers();
     check_deadlines();
   }
 }
@@ -91,7 +92,11 @@ void MeetingServer::accept_guests() {
           {Channel(std::move(stream).value(), accepted->from, kMaxHello), Deadline::after_ms(kHelloTimeoutMs)});
     }
   }
-  // Strangers beyond the bound go, oldest first: a port scanner must not use up the descriptors.
+}
+
+// Strangers beyond the bound go, oldest first: a port scanner must not use up the descriptors. Not before they were
+// served: hundreds of ranks may have come at once and said hello since.
+void MeetingServer::bound_strangers() {
   size_t strangers = 0;
   for (const Guest& guest : guests_) strangers += guest.rank < 0 && !guest.leaving;
   for (auto guest = guests_.begin(); guest != guests_.end() && strangers > kMaxStrangers;) {

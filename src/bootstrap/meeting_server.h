@@ -41,6 +41,7 @@ class MeetingServer {
   void wait();
   void begin_to_stop();
   void accept_guests();
+  void bound_strangers();
   void serve(Guest& guest);
   void handle(Guest& guest, const Frame& frame);
   void welcome(Guest& guest, const Hello& hello);

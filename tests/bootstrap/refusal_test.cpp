@@ -3,7 +3,10 @@
 
 #include <sys/socket.h>
 
+#include <list>
+
 #include "bootstrap/dialer.h"
+#include "bootstrap/meeting_server.h"
 #include "bootstrap/ranks.h"
 #include "bootstrap/sockets.h"
 
@@ -144,6 +147,38 @@ TEST_CASE("more strangers than the meeting point keeps do not keep ranks out") {
   id.addresses.clear();
   std::vector<Fd> silent = strangers(id, "", 400);
   CHECK(try_all({{0, 2, {}, id}, {1, 2, {}, id}}, 20'000) == std::vector<std::string>(2));
+}
+
+TEST_CASE("ranks that have all said hello before the meeting point looks are not taken for strangers") {
+  UniqueId id = fresh_id(UniqueId::Kind::kLocal);
+  std::vector<Listener> listeners;
+  listeners.push_back(std::move(listen_unix(id.unix_endpoint().name)).value());
+  auto server = std::move(MeetingServer::create(id, std::move(listeners))).value();
+  Hello hello;
+  hello.nranks = 300;
+  hello.timeout_ms = 20'000;
+  hello.secret_check = id.secret_check();
+  std::list<Dialer> ranks;
+  for (; hello.rank < hello.nranks; ++hello.rank) {
+    ranks.emplace_back(std::vector{id.unix_endpoint()}, nullptr, "root",
+                       Frame{static_cast<uint32_t>(MessageType::kHello), encode(hello)});
+    REQUIRE(ranks.back().advance());
+  }
+  std::thread serving([&] { server->run(); });
+  int answered = 0, ended = 0;
+  for (Dialer& rank : ranks) {
+    Deadline deadline = Deadline::after_ms(20'000);
+    std::optional<Frame> answer;
+    while (!(answer = rank.answer()) && rank.rounds() == 0 && !deadline.passed()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    answered += answer && answer->type == static_cast<uint32_t>(MessageType::kNeighbours);
+    ended += rank.rounds();
+  }
+  server->stop();
+  serving.join();
+  CHECK(answered == 300);
+  CHECK(ended == 0);
 }
 
 TEST_CASE("a port in use is one sentence with the remedy") {
