@@ -133,7 +133,7 @@ TEST_CASE("a host's memory bounds calls that its caches do not hold, however fas
     topology.hosts[0].inventory.caches = {{2, 1, 2, 1}, {3, cache_bytes, 1, 2}};
     return static_cast<double>(must_choose(topology, bytes(size_bytes)).predicted_ns);
   };
-  // Input and output of both, three quarters of which are copied in the same time.
+  // Input and output of both, two thirds of which are copied in the same time.
   constexpr uint64_t kBytes = 64 * kMiB;
   CHECK_THAT(all_reduce_ns(1, kBytes), about(kBytes * 4 / 1.5 / 300));
   CHECK_THAT(all_reduce_ns(kBytes * 4 * 5 / 4 / 3, kBytes), about(kBytes * 4 / 1.5 / 300));
