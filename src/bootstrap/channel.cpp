@@ -105,9 +105,9 @@ Result<Frame> Channel::receive(Deadline deadline) {
     std::optional<Frame> frame = TUTTI_TRY(next());
     if (frame) return std::move(*frame);
     if (deadline.passed()) return error(Code::kTimeout, "{} does not answer", peer_);
-    pollfd wait{fd(), events(), 0};
-    if (!authenticated() && !stream_->wants_write()) wait.events = POLLIN;
-    ::poll(&wait, 1, deadline.left_ms());
+    pollfd waits[] = {{fd(), events(), 0}, {process_fd(), POLLIN, 0}};
+    if (!authenticated() && !stream_->wants_write()) waits[0].events = POLLIN;
+    ::poll(waits, std::size(waits), deadline.left_ms());
   }
 }
 

@@ -86,9 +86,9 @@ Footprint Work::footprint_on(const TopologyHost& host, const Request& request) c
 }
 
 // Calls reach three quarters of the traffic of copies, of which each byte is read and written: nine tenths where all
-// ranks are as busy, and two thirds where a root is busier. What one rank does alone is
-// a copy. Buffers of GPUs are elsewhere, and how many of the host's ranks have some is of no account here. Of several
-// last-level caches the fullest stands for all.
+// ranks are as busy, and two thirds where a root is busier. What one rank does alone is a copy. Buffers of GPUs are
+// elsewhere, and how many of the host's ranks have some is of no account here. Of several last-level caches the fullest
+// stands for all.
 uint64_t Work::memory_ns_of(const TopologyHost& host, const Footprint& footprint, const Residence& residence) const {
   if (host.ranks.size() < 2 || topology_.has_gpu_ranks()) return 0;
   uint64_t missing = share_of(footprint.all_bytes, residence.memory, Residence::kWhole);

@@ -290,6 +290,16 @@ TEST_CASE("only who sends and receives nothing is ahead, in shared memory and ov
   CHECK(predicted_by(rdma, TUTTI_BROADCAST, "direct", 64) > rdma.link(0, 1).latency_ns.value + 25);
 }
 
+TEST_CASE("in an exchange the first line of a payload comes half a way behind that of its message") {
+  auto predicted_with = [](uint64_t line_ns, uint64_t size_bytes) {
+    Topology topology = test::make_topology(1, 2);
+    topology.hosts[0].inventory.costs.cache_line_ns.value = line_ns;
+    return predicted_of(topology, TUTTI_ALL_TO_ALL, size_bytes);
+  };
+  CHECK(predicted_with(3000, 1024) - predicted_with(1000, 1024) == 3000);
+  CHECK(predicted_with(3000, 128) - predicted_with(1000, 128) == 2000);  // with its message, in one line
+}
+
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
   constexpr uint64_t kSmall = 4 << 10, kLarge = 64 << 10;
   int nranks = 2, cpus = 64;

@@ -18,10 +18,12 @@ namespace {
 
 constexpr int kLongMs = 20'000;
 constexpr int kPauseMs = 5'300;  // longer than an Acceptor waits for the next word
-constexpr int kMostPending = 256;
+constexpr int kMostStrangers = 256;
 
-LinkIdentity identity(int rank, int token_seed = 1) {
-  return make_identity(Wire::kTcp, 5, rank, 4, token_of(token_seed)).value();
+constexpr uint64_t kJob = 5;
+
+LinkIdentity identity(int rank, int token_seed = 1, uint64_t job = kJob) {
+  return make_identity(Wire::kTcp, job, rank, 4, token_of(token_seed)).value();
 }
 
 // Rank 0, whom others dial.
@@ -56,7 +58,9 @@ class Host {
 class Guest {
  public:
   Guest(int rank, std::vector<DialTarget> targets, int token_seed = 1)
-      : rank_(rank), self_(identity(rank, token_seed)), dialer_(self_, 0, targets, [](int) { return Status(); }) {}
+      : Guest(identity(rank, token_seed), 0, targets) {}
+  Guest(const LinkIdentity& self, int peer, std::vector<DialTarget> targets)
+      : rank_(self.rank), self_(self), dialer_(self_, peer, targets, [](int) { return Status(); }) {}
 
   int rank() const { return rank_; }
   bool done() const { return done_; }
@@ -153,28 +157,56 @@ TEST_CASE("a rank whose connection gave way to newer ones dials again") {
   Host host;
   Guest guest(1, {host.target()});
   say_hello(host, guest);
-  std::vector<Fd> crowd = strangers(host, kMostPending);
-  await_coming(host, 1 + kMostPending);
+  std::vector<Fd> crowd = strangers(host, kMostStrangers);
+  await_coming(host, 1 + kMostStrangers);
   bool met = meet(host, guest);
   INFO(guest.failure().message());
   CHECK(met);
-  CHECK(host.came() == 2 + kMostPending);
+  CHECK(host.came() == 2 + kMostStrangers);
 }
 
 TEST_CASE("what a connection has said is read before it gives way to newer ones") {
   Host host;
   Guest guest(1, {host.target()});
   say_hello(host, guest);
-  std::vector<Fd> crowd = strangers(host, kMostPending - 1);
-  await_coming(host, kMostPending);
+  std::vector<Fd> crowd = strangers(host, kMostStrangers - 1);
+  await_coming(host, kMostStrangers);
   guest.advance();  // its proof is on its way
   host.on_coming = [&] {
     for (int i = 0; i < 100 && !guest.done(); ++i, nap()) guest.advance();
   };
   std::vector<Fd> last = strangers(host, 1);
-  await_coming(host, kMostPending + 1);
+  await_coming(host, kMostStrangers + 1);
   CHECK(guest.done());
-  CHECK(host.take(1));
+  CHECK(meet(host, guest));
+  CHECK(host.came() == kMostStrangers + 1);
+}
+
+TEST_CASE("who finds another rank or another job is told at once") {
+  Host host;
+  Guest other_rank(identity(1), 3, {host.target()}), other_job(identity(1, 1, kJob + 1), 0, {host.target()});
+  CHECK(!meet(host, other_rank));
+  CHECK(mentions(other_rank.failure(), "it is rank 0 who answers"));
+  CHECK(!meet(host, other_job));
+  CHECK(mentions(other_job.failure(), "the peer belongs to another job"));
+  CHECK(host.came() == 2);
+}
+
+TEST_CASE("who has proven who it is stays, however many strangers come") {
+  Host host;
+  Fd silent = listen_on_loopback(8);
+  DialTarget better{.address = address_of(::getsockname, silent.get()), .text = "nobody"};
+  Guest guest(1, {better, host.target()});
+  say_hello(host, guest);
+  for (int i = 0; i < 5; ++i, nap()) {  // proven, and waiting for a better address
+    guest.advance();
+    host.advance();
+  }
+  REQUIRE(!guest.done());
+  std::vector<Fd> crowd = strangers(host, kMostStrangers + 1);
+  await_coming(host, 2 + kMostStrangers);
+  CHECK(meet(host, guest));
+  CHECK(host.came() == 2 + kMostStrangers);
 }
 
 TEST_CASE("a wrong token ends it at once") {

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/log.h"
@@ -10,7 +11,7 @@ namespace tutti {
 namespace {
 
 constexpr int64_t kHandshakeMs = 5000;   // for the next word of a connection that proves itself
-constexpr size_t kMostPending = 256;     // the oldest gives way to the newest
+constexpr int kMostStrangers = 256;      // have not proven who they are; the oldest gives way to the newest
 constexpr int kMostAtOnce = 64;          // accepted in one step
 
 // As recv(2): 0 is the end, negative is nothing yet.
@@ -58,12 +59,16 @@ void Acceptor::advance_one(Pending& pending) {
   }
 }
 
-// If it is a rank's, that dials again; but not once it has chosen this connection, so what it has said is read first.
-void Acceptor::drop_oldest() {
-  Pending& oldest = pending_.front();
-  advance_one(oldest);
-  if (oldest.fd) turn_away("too many others came after it");
-  pending_.erase(pending_.begin());
+// If it is a rank's, that dials again; but not once it has chosen this connection. So what it has said is read first,
+// and who has the token, of whom there are few, stays.
+void Acceptor::bound_strangers() {
+  auto is_stranger = [](const Pending& pending) { return !pending.handshake->has_proof(); };
+  if (std::count_if(pending_.begin(), pending_.end(), is_stranger) < kMostStrangers) return;
+  auto oldest = std::find_if(pending_.begin(), pending_.end(), is_stranger);
+  advance_one(*oldest);
+  if (oldest->fd && !is_stranger(*oldest)) return;
+  if (oldest->fd) turn_away("too many others came after it");
+  pending_.erase(oldest);
 }
 
 Result<bool> Acceptor::accept_from(int listener) {
@@ -79,7 +84,7 @@ Result<bool> Acceptor::accept_from(int listener) {
       turn_away(admitted.message());
       continue;
     }
-    if (pending_.size() >= kMostPending) drop_oldest();
+    bound_strangers();
     auto handshake = std::make_unique<Handshake>(self_, Handshake::Role::kResponder, -1, fd.get());
     pending_.push_back({std::move(fd), std::move(handshake), Deadline::after_ms(kHandshakeMs)});
   }

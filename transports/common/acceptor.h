@@ -46,8 +46,8 @@ class Acceptor {
   bool advance_pending();
   // One of them. It has no fd any more once it is proven or turned away.
   void advance_one(Pending& pending);
-  // One less of them.
-  void drop_oldest();
+  // Before another one comes: one less of those that have not proven who they are, where there are too many.
+  void bound_strangers();
   // True when somebody came.
   Result<bool> accept_from(int listener);
   void turn_away(std::string_view why);

@@ -161,11 +161,11 @@ Result<Progress> Dialer::advance() {
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
-// The first proven one, once no better one is running or its grace is over.
+// The first proven one, once no better one is running, or its grace is over or forfeited: its connections end.
 Dialer::Attempt* Dialer::winner() const {
   for (auto& attempt : attempts_) {
     if (attempt->proven()) return attempt.get();
-    if (attempt->running() && !grace_of(*attempt).passed()) return nullptr;
+    if (attempt->running() && attempt->ended() == 0 && !grace_of(*attempt).passed()) return nullptr;
   }
   return nullptr;
 }

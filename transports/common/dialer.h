@@ -1,8 +1,9 @@
 // Connects to a peer that may be reachable at several addresses: tries all at once and keeps the best one that is
 // proven to lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the
 // wrong rank. An address whose connection ends during the handshake is dialled again, after pauses that grow, for as
-// long as the caller goes on: who is late, or one of too many, is not turned away for good. What is wrong stays so: a
-// refused connection, another token, who is not tutti. Nothing here blocks; one thread at a time.
+// long as the caller goes on: who is late, or one of too many, is not turned away for good, nor who ends it without a
+// word. What is wrong stays so: a refused connection, another token, another rank or job, who is not tutti. Nothing here
+// blocks; one thread at a time.
 #pragma once
 
 #include <sys/socket.h>

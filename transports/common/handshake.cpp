@@ -101,10 +101,12 @@ Status Handshake::send_hello() {
 Status Handshake::take_hello() {
   theirs_ = in_;
   LinkHello hello = TUTTI_TRY(parse_hello(theirs_, self_.wire));
-  TUTTI_TRY(check_hello(hello, self_, peer_));
-  if (initiates()) return send(proof_of(true));
+  Status checked = check_hello(hello, self_, peer_);
+  if (initiates()) return checked.ok() ? send(proof_of(true)) : checked;
   peer_ = static_cast<int>(hello.rank);
-  return send_hello();
+  // Who has found another rank, or another job's, is told whom: if the connection only ended, it would come again.
+  Status told = send_hello();
+  return checked.ok() ? told : checked;
 }
 
 Status Handshake::take_proof() {

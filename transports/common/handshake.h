@@ -2,12 +2,12 @@
 //
 //   initiator                       responder
 //   hello (nonce)        ->
-//                        <-         hello (nonce)
+//                        <-         hello (nonce)     also to an initiator that looks for another rank
 //   proof                ->
 //                        <-         proof        or zeros: the initiator's was wrong
 //   chosen               ->                          the initiator may have proven several connections and keeps one
 //
-// Every message has a fixed size. The responder says nothing before it has read a valid hello.
+// Every message has a fixed size. The responder says nothing before it has read a hello of this protocol.
 #pragma once
 
 #include <array>
@@ -36,6 +36,8 @@ class Handshake {
   // After an error: whether the connection ended and nothing wrong was said. The peer may have had too many at once, or
   // this rank was too slow for it; another connection may get through.
   bool ended() const { return ended_; }
+  // A responder's: the initiator has the token.
+  bool has_proof() const { return !initiates() && stage_ >= Stage::kChosen; }
   int peer() const { return peer_; }
 
  private:
