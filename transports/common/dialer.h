@@ -2,8 +2,8 @@
 // proven to lead to that very rank. An address that many hosts have (a container bridge) may answer and still be the
 // wrong rank. An address whose connection ends during the handshake is dialled again, after pauses that grow, for as
 // long as the caller goes on: who is late, or one of too many, is not turned away for good, nor who ends it without a
-// word. What is wrong stays so: a refused connection, another token, another rank or job, who is not tutti. Nothing here
-// blocks; one thread at a time.
+// word. What is wrong stays so: a refused connection, another token, another rank or job, who is not tutti. Nothing
+// here blocks; one thread at a time.
 #pragma once
 
 #include <sys/socket.h>
