@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
-#include <limits>
 #include <vector>
 
+#include "discovery/between_cores.h"
 #include "discovery/calibrate.h"
 #include "discovery/live_system.h"
 #include "discovery/pinned.h"
@@ -60,10 +60,6 @@ struct Buffers {
   uint64_t crowd_bytes;         // each of two of every one of these
 };
 
-void set(Figure& figure, std::optional<uint64_t> value) {
-  if (value) figure = {*value, Origin::kProbe};
-}
-
 void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   Buffers buffers(host);
   // This core has the last level for itself meanwhile: as much of it as ranks may have, and more than the L2.
@@ -72,95 +68,21 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   uint64_t l2_bytes = cache_bytes(host, 2);
   CacheSizes caches{l2_bytes, std::max(last.size_bytes / sharing, std::min(4 * l2_bytes, last.size_bytes))};
   if (auto rates = probe_memory(cpus.first, caches, buffers.one_bytes)) {
-    set(costs.copy_bytes_per_s, rates->copy_bytes_per_s);
-    set(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
-    set(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
-    set(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
-    set(costs.cached_copy_bytes_per_s, rates->cached_copy_bytes_per_s);
-    set(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
+    set_probed(costs.copy_bytes_per_s, rates->copy_bytes_per_s);
+    set_probed(costs.reduce_bytes_per_s, rates->reduce_bytes_per_s);
+    set_probed(costs.cached_bytes_per_s, rates->cached_bytes_per_s);
+    set_probed(costs.last_level_bytes_per_s, rates->last_level_bytes_per_s);
+    set_probed(costs.cached_copy_bytes_per_s, rates->cached_copy_bytes_per_s);
+    set_probed(costs.last_level_copy_bytes_per_s, rates->last_level_copy_bytes_per_s);
   }
-  set(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes, last.size_bytes));
+  set_probed(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes, last.size_bytes));
 }
-
-// What two cores cost each other, and processes on one. Those of a virtual machine may be near each other at one time,
-// far at another, and at a third the two threads of one core, which have each other's lines at once and half a core.
-struct BetweenCores {
-  std::optional<uint64_t> cache_line_ns;
-  std::optional<uint64_t> yield_ns;
-  std::optional<uint64_t> memory_bytes_per_s;  // of all: cores near each other share a way to it
-  std::optional<SlotRates> slots;
-  std::optional<SlotRates> small_slots;
-  std::optional<PullCost> pull;
-  std::optional<TcpCost> tcp;
-};
 
 BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
   Buffers buffers(host);
   return {probe_cache_line_ns(cpus), probe_yield_ns(cpus.first), probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),
           probe_slots(cpus),         probe_small_slots(cpus),    probe_pull(cpus),
           probe_tcp(cpus)};
-}
-
-// Of a byte, into a slot and out of it: threads of one core are quicker than cores at either, but not at both.
-double through_slot_ns(const BetweenCores& of) {
-  if (!of.slots) return std::numeric_limits<double>::infinity();
-  return 1e9 / static_cast<double>(of.slots->store_bytes_per_s) + 1e9 / static_cast<double>(of.slots->load_bytes_per_s);
-}
-
-// Figures of one such state differ by less than a quarter, and of two by a factor.
-bool are_as_near(const BetweenCores& one, const BetweenCores& other) {
-  if (!one.cache_line_ns || !other.cache_line_ns) return one.cache_line_ns == other.cache_line_ns;
-  return 4 * *one.cache_line_ns <= 5 * *other.cache_line_ns && 4 * *other.cache_line_ns <= 5 * *one.cache_line_ns;
-}
-
-// Of several times the one when cores were near each other and had the caches for themselves counts. When no other
-// program ran there counts of a yield, which is as long beside any core, and of the memory, which is as quick beside
-// cores as near.
-void set_between(const std::vector<BetweenCores>& times, Costs& costs) {
-  const BetweenCores& nearest = *std::min_element(
-      times.begin(), times.end(), [](auto& one, auto& other) { return through_slot_ns(one) < through_slot_ns(other); });
-  set(costs.cache_line_ns, nearest.cache_line_ns);
-  std::optional<uint64_t> yield_ns, memory_bytes_per_s;
-  for (const BetweenCores& time : times) {
-    if (time.yield_ns) yield_ns = std::min(*time.yield_ns, yield_ns.value_or(*time.yield_ns));
-    if (are_as_near(time, nearest)) memory_bytes_per_s = std::max(memory_bytes_per_s, time.memory_bytes_per_s);
-  }
-  set(costs.yield_ns, yield_ns);
-  set(costs.memory_bytes_per_s, memory_bytes_per_s);
-  if (nearest.slots) {
-    set(costs.slot_store_bytes_per_s, nearest.slots->store_bytes_per_s);
-    set(costs.slot_load_bytes_per_s, nearest.slots->load_bytes_per_s);
-  }
-  if (nearest.small_slots) {
-    set(costs.small_slot_store_bytes_per_s, nearest.small_slots->store_bytes_per_s);
-    set(costs.small_slot_load_bytes_per_s, nearest.small_slots->load_bytes_per_s);
-  }
-  if (!nearest.pull) return;
-  set(costs.pull_ns, nearest.pull->ns);
-  set(costs.pull_bytes_per_s, nearest.pull->bytes_per_s);
-}
-
-// The same for TCP: they may have moved while one of these was measured. Small messages, and the calls that send and
-// receive them, take longer also when another program ran there, and have their least times.
-void set_tcp(const std::vector<BetweenCores>& times, Costs& costs) {
-  std::vector<TcpCost> measured;
-  for (const BetweenCores& time : times) {
-    if (time.tcp) measured.push_back(*time.tcp);
-  }
-  if (measured.empty()) return;
-  auto least_by = [&](auto figure) {
-    return *std::min_element(measured.begin(), measured.end(),
-                             [&](auto& one, auto& other) { return figure(one) < figure(other); });
-  };
-  set(costs.tcp_ns, least_by([](const TcpCost& of) { return of.ns; }).ns);
-  TcpCost quickest = least_by([](const TcpCost& of) { return of.send_ns + of.receive_ns; });
-  set(costs.tcp_send_ns, quickest.send_ns);
-  set(costs.tcp_receive_ns, quickest.receive_ns);
-  TcpCost nearest = least_by([](const TcpCost& of) { return 1.0 / static_cast<double>(of.both_bytes_per_s); });
-  set(costs.tcp_bytes_per_s, nearest.bytes_per_s);
-  set(costs.tcp_both_bytes_per_s, nearest.both_bytes_per_s);
-  set(costs.large_tcp_bytes_per_s, nearest.large_bytes_per_s);
-  set(costs.large_tcp_both_bytes_per_s, nearest.large_both_bytes_per_s);
 }
 
 }  // namespace
@@ -182,10 +104,9 @@ Costs measure_costs(const Inventory& host) {
   times.push_back(measure_between(host, cpus));
   measure_memory(host, cpus, costs);
   times.push_back(measure_between(host, cpus));
-  set(costs.wake_ns, probe_wake_ns(cpus));
+  set_probed(costs.wake_ns, probe_wake_ns(cpus));
   times.push_back(measure_between(host, cpus));
   set_between(times, costs);
-  set_tcp(times, costs);
   costs.measured_at_s = static_cast<uint64_t>(std::time(nullptr));
   return costs;
 }
