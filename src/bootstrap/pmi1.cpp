@@ -69,7 +69,11 @@ Status Pmi1::finalize(Deadline deadline) {
 Result<PmiFields> Pmi1::ask(std::string_view line, std::string_view expected, Deadline deadline) {
   std::string out = fmt::format("{}\n", line);
   // The line is far smaller than a socket's buffer and there is one at a time: it goes out whole.
-  if (::send(fd_, out.data(), out.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(out.size())) {
+  ssize_t sent;
+  do {
+    sent = ::send(fd_, out.data(), out.size(), MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent != static_cast<ssize_t>(out.size())) {
     return system_error(errno, "cannot write to the process manager at PMI_FD");
   }
   for (;;) {

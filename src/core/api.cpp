@@ -191,7 +191,7 @@ tutti_status_t tutti_comm_set_profiler(tutti_comm_t* comm, const tutti_profiler_
 tutti_status_t tutti_comm_status(const tutti_comm_t* comm) {
   if (comm == nullptr) return report(null_argument("tutti_comm_status", "comm"));
   if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_status"));
-  return static_cast<tutti_status_t>(comm->communicator->status().code());
+  return static_cast<tutti_status_t>(guarded([&] { return comm->communicator->status(); }).code());
 }
 
 tutti_status_t tutti_comm_finalize(tutti_comm_t* comm) {
@@ -234,7 +234,12 @@ tutti_status_t tutti_comm_leave(tutti_comm_t* comm) {
 
 const char* tutti_last_error(const tutti_comm_t* comm) {
   if (comm == nullptr || comm->is_parents()) return reported();
-  return give_sentence(comm->last_error());
+  const char* sentence = "there is no memory for the sentence";
+  (void)guarded([&]() -> Status {
+    sentence = give_sentence(comm->last_error());
+    return {};
+  });
+  return sentence;
 }
 
 tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes) {
