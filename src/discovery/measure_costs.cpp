@@ -80,8 +80,14 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
 
 BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
   Buffers buffers(host);
-  return {probe_cache_line_ns(cpus), probe_yield_ns(cpus.first), probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),
-          probe_slots(cpus),         probe_small_slots(cpus),    probe_pull(cpus),
+  std::optional<uint64_t> line_ns = probe_cache_line_ns(cpus);
+  Places places = line_ns && *line_ns < kNearLineNs ? Places::kFew : Places::kMany;
+  return {line_ns,
+          probe_yield_ns(cpus.first),
+          probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),
+          probe_slots(cpus, places),
+          probe_small_slots(cpus),
+          probe_pull(cpus),
           probe_tcp(cpus)};
 }
 

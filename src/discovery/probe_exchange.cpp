@@ -22,14 +22,15 @@ namespace {
 // Pulled: as large as slices get, and together as usual calls that have a choice.
 constexpr size_t kPulled = 256 << 10;
 constexpr uint32_t kBuffers = 4;
-// Through slots: the second-level caches do not hold them together, as calls have it. Those of what is small they do,
-// of the core that stores and of the one that reads, and one piece over and over.
+// Through slots: the second-level caches do not hold them together, as calls have it beside far cores, or do. Those of
+// what is small they do, of the core that stores and of the one that reads, and one piece over and over.
 struct Pattern {
   size_t piece_bytes;
   uint32_t count;
   size_t buffer_bytes;
 };
 constexpr Pattern kLargeSlots{64 << 10, 32, kBuffers * kPulled};
+constexpr Pattern kFewSlots{64 << 10, 8, kBuffers * kPulled};
 constexpr Pattern kSmallSlots{8 << 10, 2, 8 << 10};
 constexpr uint32_t kBatches = 40;
 constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine
@@ -180,7 +181,9 @@ std::optional<uint64_t> small_pull_ns(int cpu) {
 
 }  // namespace
 
-std::optional<SlotRates> probe_slots(CpuPair cpus) { return quicker_slot_rates<kLargeSlots>(cpus); }
+std::optional<SlotRates> probe_slots(CpuPair cpus, Places places) {
+  return places == Places::kFew ? quicker_slot_rates<kFewSlots>(cpus) : quicker_slot_rates<kLargeSlots>(cpus);
+}
 
 std::optional<SlotRates> probe_small_slots(CpuPair cpus) { return quicker_slot_rates<kSmallSlots>(cpus); }
 

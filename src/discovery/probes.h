@@ -48,7 +48,9 @@ struct SlotRates {
   uint64_t store_bytes_per_s = 0;  // into memory that the other one reads
   uint64_t load_bytes_per_s = 0;   // out of memory that the other one has stored into
 };
-std::optional<SlotRates> probe_slots(CpuPair cpus);
+// Through few places, as ranks near each other use them, or through more than their second-level caches hold.
+enum class Places : uint8_t { kFew, kMany };
+std::optional<SlotRates> probe_slots(CpuPair cpus, Places places);
 // Of what stays in a few places, which both cores' first-level caches hold.
 std::optional<SlotRates> probe_small_slots(CpuPair cpus);
 

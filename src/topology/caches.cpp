@@ -30,6 +30,10 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
+bool are_near(const Costs& costs) {
+  return costs.cache_line_ns.origin != Origin::kDefault && costs.cache_line_ns.value < kNearLineNs;
+}
+
 // A message whose two ends do not fit into the rank's share of the caches gains nothing from having its results
 // there. The calibrated size is that of one core, which has them for itself.
 uint64_t streaming_min_bytes(const TopologyHost& host) {

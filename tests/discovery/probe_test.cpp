@@ -102,7 +102,8 @@ TEST_CASE("probes on a CPU that does not exist still end") {
   CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());
   probe_cache_line_ns({4000, 4001});
   probe_wake_ns({4000, 4001});
-  probe_slots({4000, 4001});
+  probe_slots({4000, 4001}, Places::kMany);
+  probe_slots({4000, 4001}, Places::kFew);
   probe_small_slots({4000, 4001});
 }
 
