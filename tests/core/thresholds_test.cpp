@@ -276,6 +276,11 @@ TEST_CASE("payloads go through twice a core's second-level cache, which the peer
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);
+  Topology near = one_host(2, 2), far = one_host(2, 2);
+  near.hosts[0].inventory.costs.cache_line_ns = {55, Origin::kProbe};
+  far.hosts[0].inventory.costs.cache_line_ns = {250, Origin::kProbe};
+  CHECK(data_path_for(near, 0).spread.bytes == 0);
+  CHECK(data_path_for(far, 0).spread.bytes == 2 << 20);
   Topology unknown = one_host(2, 2);
   unknown.hosts.front().inventory.caches.clear();
   CHECK(data_path_for(unknown, 0).spread.bytes == 0);
