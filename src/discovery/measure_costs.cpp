@@ -81,7 +81,9 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
 BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
   Buffers buffers(host);
   std::optional<uint64_t> line_ns = probe_cache_line_ns(cpus);
-  Places places = line_ns && *line_ns < kNearLineNs ? Places::kFew : Places::kMany;
+  Figure line;
+  set_probed(line, line_ns);
+  Places places = are_near(host, line) ? Places::kFew : Places::kMany;
   return {line_ns,
           probe_yield_ns(cpus.first),
           probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),

@@ -30,8 +30,11 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
-bool are_near(const Costs& costs) {
-  return costs.cache_line_ns.origin != Origin::kDefault && costs.cache_line_ns.value < kNearLineNs;
+bool are_near(const Inventory& host, const Figure& cache_line_ns) {
+  constexpr uint64_t kNearNs = 100;  // 20 to 80 were seen, and from 150 on between far ones
+  const Cache* last = last_level(host);
+  bool have_one = last != nullptr && static_cast<uint64_t>(std::max(0, last->cpus_sharing)) >= host.cpu.usable();
+  return have_one && cache_line_ns.origin != Origin::kDefault && cache_line_ns.value < kNearNs;
 }
 
 // A message whose two ends do not fit into the rank's share of the caches gains nothing from having its results

@@ -15,9 +15,9 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 // first-level caches, where few places are best.
 inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 
-// Whether cores have each other's lines as soon as those of one cache do, as measured: no where nobody has.
-bool are_near(const Costs& costs);
-inline constexpr uint64_t kNearLineNs = 100;  // what a line takes less than between such cores
+// Whether all of a host's cores are near each other: they have one last-level cache, and a line was measured to take as
+// little time from one to another as there. The host of a virtual machine may tell of one cache and have none.
+bool are_near(const Inventory& host, const Figure& cache_line_ns);
 
 // Messages from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);

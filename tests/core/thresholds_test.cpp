@@ -281,6 +281,8 @@ TEST_CASE("payloads go through twice a core's second-level cache, which the peer
   far.hosts[0].inventory.costs.cache_line_ns = {250, Origin::kProbe};
   CHECK(data_path_for(near, 0).spread.bytes == 0);
   CHECK(data_path_for(far, 0).spread.bytes == 2 << 20);
+  for (Cache& cache : near.hosts[0].inventory.caches) cache.cpus_sharing = 1;  // only two were measured
+  CHECK(data_path_for(near, 0).spread.bytes == 2 << 20);
   Topology unknown = one_host(2, 2);
   unknown.hosts.front().inventory.caches.clear();
   CHECK(data_path_for(unknown, 0).spread.bytes == 0);
