@@ -11,8 +11,8 @@ const Cache* last_level(const Inventory& host);
 // The second-level cache's share of one processor; 0: unknown.
 uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 
-// Payloads from so many bytes on do not come back to lines that the receiver's core still has; smaller ones stay in the
-// first-level caches, where few places are best.
+// Beside far cores payloads from so many bytes on do not come back to lines that the receiver's core still has; smaller
+// ones stay in the first-level caches, where few places are best.
 inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 
 // Whether all of a host's cores are near each other: they have one last-level cache, and a line was measured to take as
