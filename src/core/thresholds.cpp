@@ -28,7 +28,7 @@ Spread spread_for(const TopologyHost& host) {
   uint64_t peers = std::max<uint64_t>(2, host.ranks.size()) - 1;
   uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
   const Cache* last = last_level(host.inventory);
-  bool stays = takes_turns(host) || are_near(host.inventory, host.inventory.costs.cache_line_ns);
+  bool stays = takes_turns(host) || are_near(host.inventory);
   return {.least_bytes = kLeastSpreadBytes,
           .bytes = stays ? 0 : 2 * cache_bytes / peers,
           .own_bytes = last != nullptr ? last->size_bytes : UINT64_MAX};

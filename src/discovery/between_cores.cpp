@@ -2,21 +2,30 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 namespace tutti {
 namespace {
 
-// Of a byte, into a slot and out of it: threads of one core are quicker than cores at either, but not at both.
+// Figures of one such state differ by less than a quarter, and of two by a factor.
+bool are_as_near(std::optional<uint64_t> line_ns, std::optional<uint64_t> other_line_ns) {
+  if (!line_ns || !other_line_ns) return line_ns == other_line_ns;
+  return 4 * *line_ns <= 5 * *other_line_ns && 4 * *other_line_ns <= 5 * *line_ns;
+}
+
+// Of a byte, into a slot and out of it.
 double through_slot_ns(const BetweenCores& of) {
   if (!of.slots) return std::numeric_limits<double>::infinity();
   return 1e9 / static_cast<double>(of.slots->store_bytes_per_s) + 1e9 / static_cast<double>(of.slots->load_bytes_per_s);
 }
 
-// Figures of one such state differ by less than a quarter, and of two by a factor.
-bool are_as_near(const BetweenCores& one, const BetweenCores& other) {
-  if (!one.cache_line_ns || !other.cache_line_ns) return one.cache_line_ns == other.cache_line_ns;
-  return 4 * *one.cache_line_ns <= 5 * *other.cache_line_ns && 4 * *other.cache_line_ns <= 5 * *one.cache_line_ns;
+bool is_nearer(const BetweenCores& one, const BetweenCores& other) {
+  auto key = [](const BetweenCores& of) {
+    bool moved = !are_as_near(of.cache_line_ns, of.later_cache_line_ns);
+    return std::tuple(of.is_one_core, moved, through_slot_ns(of));
+  };
+  return key(one) < key(other);
 }
 
 // Cores may have moved while one of these was measured. Small messages, and the calls that send and receive them, take
@@ -45,13 +54,14 @@ void set_tcp(std::span<const BetweenCores> times, Costs& costs) {
 }  // namespace
 
 void set_between(std::span<const BetweenCores> times, Costs& costs) {
-  const BetweenCores& nearest = *std::min_element(
-      times.begin(), times.end(), [](auto& one, auto& other) { return through_slot_ns(one) < through_slot_ns(other); });
+  const BetweenCores& nearest = *std::min_element(times.begin(), times.end(), is_nearer);
   set_probed(costs.cache_line_ns, nearest.cache_line_ns);
   std::optional<uint64_t> yield_ns, memory_bytes_per_s;
   for (const BetweenCores& time : times) {
     if (time.yield_ns) yield_ns = std::min(*time.yield_ns, yield_ns.value_or(*time.yield_ns));
-    if (are_as_near(time, nearest)) memory_bytes_per_s = std::max(memory_bytes_per_s, time.memory_bytes_per_s);
+    bool is_alike = time.is_one_core == nearest.is_one_core && are_as_near(time.cache_line_ns, nearest.cache_line_ns) &&
+                    are_as_near(time.cache_line_ns, time.later_cache_line_ns);
+    if (is_alike || &time == &nearest) memory_bytes_per_s = std::max(memory_bytes_per_s, time.memory_bytes_per_s);
   }
   set_probed(costs.yield_ns, yield_ns);
   set_probed(costs.memory_bytes_per_s, memory_bytes_per_s);

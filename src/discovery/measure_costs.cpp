@@ -78,19 +78,23 @@ void measure_memory(const Inventory& host, CpuPair cpus, Costs& costs) {
   set_probed(costs.streaming_bytes, probe_streaming_bytes(cpus.first, buffers.one_bytes, last.size_bytes));
 }
 
+// As calls use them that go by such a line.
+Places places_beside(Inventory host, std::optional<uint64_t> cache_line_ns) {
+  set_probed(host.costs.cache_line_ns, cache_line_ns);
+  return are_near(host) ? Places::kFew : Places::kMany;
+}
+
 BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
   Buffers buffers(host);
-  std::optional<uint64_t> line_ns = probe_cache_line_ns(cpus);
-  Figure line;
-  set_probed(line, line_ns);
-  Places places = are_near(host, line) ? Places::kFew : Places::kMany;
-  return {line_ns,
-          probe_yield_ns(cpus.first),
-          probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes),
-          probe_slots(cpus, places),
-          probe_small_slots(cpus),
-          probe_pull(cpus),
-          probe_tcp(cpus)};
+  BetweenCores found{.is_one_core = probe_is_one_core(cpus), .cache_line_ns = probe_cache_line_ns(cpus)};
+  found.yield_ns = probe_yield_ns(cpus.first);
+  found.memory_bytes_per_s = probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes);
+  found.slots = probe_slots(cpus, places_beside(host, found.cache_line_ns));
+  found.small_slots = probe_small_slots(cpus);
+  found.pull = probe_pull(cpus);
+  found.later_cache_line_ns = probe_cache_line_ns(cpus);
+  found.tcp = probe_tcp(cpus);
+  return found;
 }
 
 }  // namespace

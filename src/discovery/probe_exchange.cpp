@@ -30,7 +30,7 @@ struct Pattern {
   size_t buffer_bytes;
 };
 constexpr Pattern kLargeSlots{64 << 10, 32, kBuffers * kPulled};
-constexpr Pattern kFewSlots{64 << 10, 8, kBuffers * kPulled};
+constexpr Pattern kFewSlots{64 << 10, 4, kBuffers * kPulled};
 constexpr Pattern kSmallSlots{8 << 10, 2, 8 << 10};
 constexpr uint32_t kBatches = 40;
 constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine

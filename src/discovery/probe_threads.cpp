@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/fd.h"
@@ -45,6 +46,27 @@ std::optional<uint64_t> ping_pong_ns(CpuPair cpus, uint32_t batches, uint32_t ro
   };
   run_pinned(cpus.first, first, cpus.second, second);
   return best;
+}
+
+// Sums that do not wait for each other, as many as keep all of a core's adders busy.
+uint64_t sums_ns() {
+  constexpr uint32_t kTurns = 10'000;
+  uint64_t a = 0, b = 1, c = 2, d = 3, e = 4, f = 5, g = 6, h = 7;
+  auto start = Clock::now();
+  for (uint64_t turn = 0; turn < kTurns; ++turn) {
+    a += turn, b += turn, c += turn, d += turn, e += turn, f += turn, g += turn, h += turn;
+    asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f), "+r"(g), "+r"(h));
+  }
+  return ns_since(start);
+}
+
+// What is usual: the quickest may be one during which the other CPU was disturbed.
+uint64_t usual_sums_ns() {
+  std::array<uint64_t, 41> samples;
+  for (uint64_t& sample : samples) sample = sums_ns();
+  auto usual = samples.begin() + samples.size() / 2;
+  std::nth_element(samples.begin(), usual, samples.end());
+  return *usual;
 }
 
 // One thread sleeps on an eventfd, the other wakes it and notes when.
@@ -94,6 +116,24 @@ class WakeProbe {
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus) {
   if (cpus.first == cpus.second) return std::nullopt;
   return ping_pong_ns(cpus, 100, 100, [] {});
+}
+
+bool probe_is_one_core(CpuPair cpus) {
+  if (cpus.first == cpus.second) return true;
+  uint64_t alone_ns = 0, together_ns = 0;
+  run_pinned(cpus.first, [&] { alone_ns = usual_sums_ns(); });
+  ProbeWord begun, ended;
+  Deadline deadline = Deadline::after_ms(kLimitMs);
+  auto first = [&] {
+    if (await(begun, 1, deadline)) together_ns = usual_sums_ns();
+    ended.value.store(1, std::memory_order_release);
+  };
+  auto second = [&] {
+    begun.value.store(1, std::memory_order_release);
+    while (ended.value.load(std::memory_order_acquire) == 0 && !deadline.passed()) sums_ns();
+  };
+  run_pinned(cpus.first, first, cpus.second, second);
+  return 2 * together_ns > 3 * alone_ns;
 }
 
 std::optional<uint64_t> probe_yield_ns(int cpu) {

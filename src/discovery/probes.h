@@ -55,6 +55,9 @@ std::optional<SlotRates> probe_slots(CpuPair cpus, Places places);
 std::optional<SlotRates> probe_small_slots(CpuPair cpus);
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
+// Whether they are the threads of one core, which do half as much each when both do something. That says more than the
+// kernel knows on a virtual machine, whose host moves them.
+bool probe_is_one_core(CpuPair cpus);
 std::optional<uint64_t> probe_wake_ns(CpuPair cpus);
 std::optional<uint64_t> probe_yield_ns(int cpu);
 

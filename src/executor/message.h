@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "plan/payload_sizes.h"
 #include "transports/transport.h"
 
 namespace tutti {
@@ -22,8 +23,6 @@ enum class MessageKind : uint8_t {
   kCommon,     // in a slot of the sender's own arena, which others read too, until all have released it
   kDirect,     // already in the receiver's output
 };
-
-inline constexpr size_t kInlineBytes = 40;
 
 // Whether a message of this kind takes a slot of its stream; what is pulled may have to be stored somewhere.
 constexpr bool takes_slot(MessageKind kind) { return kind == MessageKind::kSlot || kind == MessageKind::kPull; }
@@ -52,6 +51,8 @@ struct Message {
 constexpr uint64_t kind_and_size(MessageKind kind, uint64_t size_bytes) {
   return static_cast<uint64_t>(kind) | size_bytes << 8;
 }
+
+static_assert(3 * sizeof(uint64_t) + kInlineBytes == sizeof(Line));
 
 inline Line encode(const Message& message, uint64_t number, uint64_t signature, const void* inline_payload) {
   Line line;

@@ -1,6 +1,7 @@
 #include "topology/caches.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/arithmetic.h"
 
@@ -30,11 +31,14 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
-bool are_near(const Inventory& host, const Figure& cache_line_ns) {
+bool are_near(const Inventory& host) {
   constexpr uint64_t kNearNs = 100;  // 20 to 80 were seen, and from 150 on between far ones
   const Cache* last = last_level(host);
-  bool have_one = last != nullptr && static_cast<uint64_t>(std::max(0, last->cpus_sharing)) >= host.cpu.usable();
-  return have_one && cache_line_ns.origin != Origin::kDefault && cache_line_ns.value < kNearNs;
+  // Those of one level that differ in size have an entry each.
+  auto count = [&](int sum, const Cache& cache) { return cache.level == last->level ? sum + cache.instances : sum; };
+  bool have_one = last != nullptr && std::accumulate(host.caches.begin(), host.caches.end(), 0, count) == 1;
+  const Figure& line = host.costs.cache_line_ns;
+  return have_one && line.origin != Origin::kDefault && line.value < kNearNs;
 }
 
 // A message whose two ends do not fit into the rank's share of the caches gains nothing from having its results

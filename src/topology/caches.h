@@ -16,8 +16,8 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;
 
 // Whether all of a host's cores are near each other: they have one last-level cache, and a line was measured to take as
-// little time from one to another as there. The host of a virtual machine may tell of one cache and have none.
-bool are_near(const Inventory& host, const Figure& cache_line_ns);
+// little time from one to another as there. The host of a virtual machine may tell of one cache and have several.
+bool are_near(const Inventory& host);
 
 // Messages from so many bytes on store their results past the caches; UINT64_MAX: none do.
 uint64_t streaming_min_bytes(const TopologyHost& host);

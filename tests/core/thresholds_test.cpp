@@ -281,8 +281,18 @@ TEST_CASE("payloads go through twice a core's second-level cache, which the peer
   far.hosts[0].inventory.costs.cache_line_ns = {250, Origin::kProbe};
   CHECK(data_path_for(near, 0).spread.bytes == 0);
   CHECK(data_path_for(far, 0).spread.bytes == 2 << 20);
-  for (Cache& cache : near.hosts[0].inventory.caches) cache.cpus_sharing = 1;  // only two were measured
+  near.hosts[0].inventory.costs.cache_line_ns = {100, Origin::kProbe};
   CHECK(data_path_for(near, 0).spread.bytes == 2 << 20);
+  near.hosts[0].inventory.costs.cache_line_ns = {55, Origin::kDefault};
+  CHECK(data_path_for(near, 0).spread.bytes == 2 << 20);
+  // Of several last-level caches two CPUs were measured, which say nothing of others, nor do those that may be used.
+  Topology two_caches = one_host(2, 16, {}, 8);
+  two_caches.hosts[0].inventory.costs.cache_line_ns = {55, Origin::kProbe};
+  two_caches.hosts[0].inventory.cpu.allowed_cpus = {0, 8};
+  CHECK(data_path_for(two_caches, 0).spread.bytes == 2 << 20);
+  two_caches.hosts[0].inventory.caches.back().instances = 1;
+  two_caches.hosts[0].inventory.caches.push_back({3, 16 << 20, 1, 8});
+  CHECK(data_path_for(two_caches, 0).spread.bytes == 2 << 20);
   Topology unknown = one_host(2, 2);
   unknown.hosts.front().inventory.caches.clear();
   CHECK(data_path_for(unknown, 0).spread.bytes == 0);

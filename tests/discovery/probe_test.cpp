@@ -101,11 +101,14 @@ TEST_CASE("probes on a CPU that does not exist still end") {
   CHECK(probe_memory(4000, {}, 1 << 20).has_value());
   CHECK(probe_crowd({4000, 4001}, 1 << 20).has_value());
   probe_cache_line_ns({4000, 4001});
+  probe_is_one_core({4000, 4001});
   probe_wake_ns({4000, 4001});
   probe_slots({4000, 4001}, Places::kMany);
   probe_slots({4000, 4001}, Places::kFew);
   probe_small_slots({4000, 4001});
 }
+
+TEST_CASE("a CPU is one core with itself") { CHECK(probe_is_one_core({0, 0})); }
 
 TEST_CASE("a rank that is bound to one CPU measures with all that it may give itself") {
   std::vector<int> all = usable_cpus();

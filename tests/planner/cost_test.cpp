@@ -297,7 +297,8 @@ TEST_CASE("in an exchange the first line of a payload comes half a way behind th
     return predicted_of(topology, TUTTI_ALL_TO_ALL, size_bytes);
   };
   CHECK(predicted_with(3000, 1024) - predicted_with(1000, 1024) == 3000);
-  CHECK(predicted_with(3000, 128) - predicted_with(1000, 128) == 2000);  // with its message, in one line
+  CHECK(predicted_with(3000, 128) - predicted_with(1000, 128) == 3000);
+  CHECK(predicted_with(3000, 64) - predicted_with(1000, 64) == 2000);  // with its message, in one line
 }
 
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
