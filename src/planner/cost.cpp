@@ -138,10 +138,8 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   made.slots = {large_slot_rate(costs.slot_store_bytes_per_s), large_slot_rate(costs.slot_load_bytes_per_s)};
   made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s.value),
                       slot_rate(costs.small_slot_load_bytes_per_s.value)};
-  // Where ranks take turns messages of all sizes have few places (data_path_for()), which stay in the caches of both
-  // cores: in calls of up to 64 KiB, as measured among 4 and 8 ranks on 2 processors. So one of the next size class may
-  // be predicted to take less.
-  if (made.turn_ns > 0 && request.size_bytes() <= kLeastTried) made.slots = made.small_slots;
+  made.small_below = small_below(host, request);
+  made.takes_lines_back = are_near(inventory) && !takes_turns(host);
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
@@ -167,8 +165,16 @@ void Work::price_sockets(Host& made, const Costs& costs) {
   made.large_sockets = socket_rates(costs.large_tcp_bytes_per_s, costs.large_tcp_both_bytes_per_s);
 }
 
+// Where cores are near each other, or ranks take turns, messages of all sizes have few places (data_path_for()). These
+// stay in the caches of both cores: as measured among 2 ranks those of up to 16 KiB, and among 4 and 8 on 2 processors
+// all of calls of up to 64 KiB. So one of the next size class may be predicted to take less.
+uint64_t Work::small_below(const TopologyHost& host, const Request& request) {
+  if (takes_turns(host) && request.size_bytes() <= kLeastTried) return UINT64_MAX;
+  return are_near(host.inventory) ? 2 * kLeastSpreadBytes + 1 : kLeastSpreadBytes;
+}
+
 const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
-  return message_bytes < kLeastSpreadBytes ? host.small_slots : host.slots;
+  return message_bytes < host.small_below ? host.small_slots : host.slots;
 }
 
 // Out of place a rank copies its own block as well. A broadcast's root does that slice by slice, each right after it
@@ -238,9 +244,11 @@ bool Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload 
     receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
     return false;
   }
-  // What a reduction stores has been read already.
+  // What a reduction stores has been read already: half a copy, unless that is mostly the wait for lines that the other
+  // core still has.
   bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
-  if (slot == Slot::kOwn) sender_ns = saturating_add(sender_ns, is_computed ? in_ns / 2 : in_ns);
+  bool is_half = is_computed && !sender.takes_lines_back;
+  if (slot == Slot::kOwn) sender_ns = saturating_add(sender_ns, is_half ? in_ns / 2 : in_ns);
   bool stays = payload == Payload::kStored || payload == Payload::kDelivered;
   if (stays) receiver_ns = saturating_add(receiver_ns, out_ns);
   return true;

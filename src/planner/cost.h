@@ -77,7 +77,9 @@ class Work {
     uint64_t cached_copy_bytes_per_s = 1;
     uint64_t staging_bytes_per_s = 1;   // into memory that a device moves, or out of it
     SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
-    SlotRates small_slots;              // of messages that stay in a few places
+    SlotRates small_slots;              // of messages whose places stay in the caches of both cores
+    uint64_t small_below = 0;           // which are those of less
+    bool takes_lines_back = false;      // to store into a slot, from the core that has read it
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t memory_ns = 0;             // to read and write what of the callers' buffers is in no cache
     uint64_t reduce_bytes_per_s = 1;
@@ -112,6 +114,7 @@ class Work {
   static bool map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
                   uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
+  static uint64_t small_below(const TopologyHost& host, const Request& request);
   static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
   static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes);

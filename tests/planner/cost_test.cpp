@@ -304,9 +304,13 @@ TEST_CASE("in an exchange the first line of a payload comes half a way behind th
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
   constexpr uint64_t kSmall = 4 << 10, kLarge = 64 << 10;
   int nranks = 2, cpus = 64;
+  bool is_near = false;
   auto predicted_with = [&](Figure Costs::*slower, Collective collective, uint64_t size_bytes) {
     Topology topology = test::make_topology(1, nranks, cpus);
     Costs& costs = topology.hosts[0].inventory.costs;
+    if (is_near) topology.hosts[0].inventory.caches = {{.level = 3, .size_bytes = 32 << 20, .instances = 1}};
+    costs.cache_line_ns.origin = Origin::kProbe;
+    costs.cache_line_ns.value = 50;
     costs.cached_copy_bytes_per_s.value = 1'000'000'000'000;
     for (Figure* figure : {&costs.slot_store_bytes_per_s, &costs.slot_load_bytes_per_s,
                            &costs.small_slot_store_bytes_per_s, &costs.small_slot_load_bytes_per_s}) {
@@ -326,6 +330,16 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   // Both ranks do both, of a half.
   CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_ALL_TO_ALL, kSmall), all_of(kSmall / 2));
   CHECK_THAT(added(&Costs::slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge), all_of(kLarge / 2));
+  // Beside near cores up to 16 KiB are small, elsewhere less than 8.
+  constexpr uint64_t kBetween = 16 << 10;
+  CHECK(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kBetween) == 0);
+  is_near = true;
+  CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kBetween), all_of(kBetween));
+  CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_BROADCAST, 2 * kBetween), all_of(2 * kBetween));
+  // What is stored there is a copy, whoever computes it.
+  double of_near = added(&Costs::slot_store_bytes_per_s, TUTTI_ALL_REDUCE, kLarge);
+  is_near = false;
+  CHECK(added(&Costs::slot_store_bytes_per_s, TUTTI_ALL_REDUCE, kLarge) < 0.8 * of_near);
   // What is small does not go by the others, and the other way round.
   CHECK(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kLarge) == 0);
   CHECK(added(&Costs::small_slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge) == 0);
