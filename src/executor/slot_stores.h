@@ -100,7 +100,9 @@ class SlotStores {
   static constexpr bool kHasBoth = false;  // the kernels' stores past the caches are ordinary ones there
 #endif
   static constexpr uint32_t kOfEachWay = 3;
-  // The first trial comes when a stream's payloads have been in all places of its slots, whose pages come with that.
+  // The first trial comes at the earliest when a stream's payloads have been in all places of slots of 2 MiB together,
+  // whose pages come with that; where there are fewer places (Spread), as beside near cores, they have been in each
+  // more than once by then.
   static constexpr uint64_t kUntouchedBytes = 2 << 20, kLeastFirst = 24, kMostFirst = 256;
   static constexpr uint32_t kLeastPeriod = 64;
   static constexpr uint32_t kMostPeriod = 4096;

@@ -46,7 +46,7 @@ struct StreamLayout {
 
   // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
   // way. In memory that the sender has mapped, fewer of them stay in the caches; those of a single peer are to exceed
-  // the second-level one (Spread).
+  // the second-level one, which far cores need (Spread).
   static constexpr SlotShape kDirect{.slots = 48, .slot_bytes = 64 * 1024};
   static constexpr uint64_t kShortBytes = 2048;
   // Of a channel's slots for all peers together, where these are not larger anyhow.
