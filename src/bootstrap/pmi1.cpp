@@ -68,13 +68,14 @@ Status Pmi1::finalize(Deadline deadline) {
 
 Result<PmiFields> Pmi1::ask(std::string_view line, std::string_view expected, Deadline deadline) {
   std::string out = fmt::format("{}\n", line);
-  // The line is far smaller than a socket's buffer and there is one at a time: it goes out whole.
-  ssize_t sent;
-  do {
-    sent = ::send(fd_, out.data(), out.size(), MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent != static_cast<ssize_t>(out.size())) {
-    return system_error(errno, "cannot write to the process manager at PMI_FD");
+  for (std::string_view rest = out; !rest.empty();) {
+    ssize_t sent = ::send(fd_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      rest.remove_prefix(static_cast<size_t>(sent));
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) return system_error(errno, "cannot write to the process manager at PMI_FD");
+    TUTTI_TRY(await(POLLOUT, line, deadline));
   }
   for (;;) {
     if (size_t end = unread_.find('\n'); end != std::string::npos) {
@@ -89,18 +90,26 @@ Result<PmiFields> Pmi1::ask(std::string_view line, std::string_view expected, De
       return fields;
     }
     if (unread_.size() > kMaxLine) return broken("sent a line without end");
-    pollfd wait{fd_, POLLIN, 0};
-    if (::poll(&wait, 1, deadline.left_ms()) == 0 && deadline.passed()) {
-      return error(Code::kTimeout,
-                   "the process manager at PMI_FD did not answer \"{}\" in time: have all ranks been started?", line);
-    }
     char bytes[1024];
     ssize_t got = ::recv(fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
-    if (got > 0) unread_.append(bytes, static_cast<size_t>(got));
     if (got == 0) return broken("closed the connection");
-    if (got < 0 && errno != EAGAIN && errno != EINTR)
-      return system_error(errno, "cannot read from the process manager at PMI_FD");
+    if (got > 0) {
+      unread_.append(bytes, static_cast<size_t>(got));
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) return system_error(errno, "cannot read from the process manager at PMI_FD");
+    TUTTI_TRY(await(POLLIN, line, deadline));
   }
+}
+
+Status Pmi1::await(short events, std::string_view line, Deadline deadline) const {
+  if (deadline.passed()) {
+    return error(Code::kTimeout,
+                 "the process manager at PMI_FD did not answer \"{}\" in time: have all ranks been started?", line);
+  }
+  pollfd wait{fd_, events, 0};
+  if (::poll(&wait, 1, deadline.left_ms()) >= 0 || errno == EINTR) return {};
+  return system_error(errno, "cannot wait for the process manager at PMI_FD");
 }
 
 }  // namespace tutti::bootstrap

@@ -34,6 +34,8 @@ class Pmi1 {
   explicit Pmi1(int fd) : fd_(fd) {}
   // Sends one line and waits for the answer `expected`; an rc other than 0 is an error.
   Result<PmiFields> ask(std::string_view line, std::string_view expected, Deadline deadline);
+  // Waits for one of `events`, as poll(2) names them, while `line` is asked. May return before.
+  Status await(short events, std::string_view line, Deadline deadline) const;
 
   int fd_;
   std::string space_;  // name of the job's key space
