@@ -26,6 +26,11 @@ class Failure {
     std::lock_guard lock(mutex_);
     return status_;
   }
+  // That of status(), without a copy of the sentence: it takes no memory.
+  Code code() const {
+    std::lock_guard lock(mutex_);
+    return status_.code();
+  }
 
  private:
   mutable std::mutex mutex_;

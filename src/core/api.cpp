@@ -191,7 +191,7 @@ tutti_status_t tutti_comm_set_profiler(tutti_comm_t* comm, const tutti_profiler_
 tutti_status_t tutti_comm_status(const tutti_comm_t* comm) {
   if (comm == nullptr) return report(null_argument("tutti_comm_status", "comm"));
   if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_status"));
-  return static_cast<tutti_status_t>(guarded([&] { return comm->communicator->status(); }).code());
+  return static_cast<tutti_status_t>(comm->communicator->code());
 }
 
 tutti_status_t tutti_comm_finalize(tutti_comm_t* comm) {
@@ -205,13 +205,15 @@ tutti_status_t tutti_comm_finalize(tutti_comm_t* comm) {
 
 tutti_status_t tutti_comm_destroy(tutti_comm_t* comm) {
   if (comm == nullptr) return TUTTI_SUCCESS;
-  if (comm->is_parents()) return report(refuse_after_fork("tutti_comm_destroy"));
-  if (Group::of_thread().holds(*comm)) {
-    return report(
-        error(Code::kInvalidUsage, "tutti_comm_destroy: the open group has calls of it; end the group first"));
-  }
-  std::unique_ptr<tutti_comm> owned(comm);
-  return report(guarded([&] { return comm->communicator->finalize(); }));
+  std::unique_ptr<tutti_comm> owned;
+  return report(guarded([&]() -> Status {
+    if (comm->is_parents()) return refuse_after_fork("tutti_comm_destroy");
+    if (Group::of_thread().holds(*comm)) {
+      return error(Code::kInvalidUsage, "tutti_comm_destroy: the open group has calls of it; end the group first");
+    }
+    owned.reset(comm);
+    return comm->communicator->finalize();
+  }));
 }
 
 tutti_status_t tutti_comm_abort(tutti_comm_t* comm) {
@@ -234,12 +236,12 @@ tutti_status_t tutti_comm_leave(tutti_comm_t* comm) {
 
 const char* tutti_last_error(const tutti_comm_t* comm) {
   if (comm == nullptr || comm->is_parents()) return reported();
-  const char* sentence = "there is no memory for the sentence";
-  (void)guarded([&]() -> Status {
-    sentence = give_sentence(comm->last_error());
-    return {};
-  });
-  return sentence;
+  // Not guarded(): the Status of what is thrown would take memory, too, and without any end the process.
+  try {
+    return give_sentence(comm->last_error());
+  } catch (const std::exception&) {
+    return "there is no memory for the sentence";
+  }
 }
 
 tutti_status_t tutti_mem_alloc(void** pointer, size_t size_bytes) {

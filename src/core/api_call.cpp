@@ -98,7 +98,10 @@ Status run_calls(tutti_comm_t& comm, tutti_stream_t stream, std::span<const Call
 
 tutti_status_t run_call(tutti_comm_t* comm, tutti_stream_t stream, const CallArguments& arguments) {
   if (comm == nullptr || comm->is_parents()) [[unlikely]] {
-    return with_communicator(comm, function_of(arguments.collective), [] { return Status(); });
+    return report(guarded([&] {
+      std::string function = function_of(arguments.collective);
+      return comm == nullptr ? null_argument(function, "comm") : refuse_after_fork(function);
+    }));
   }
   return comm->keep(guarded([&] {
     return run_calls(*comm, stream, {&arguments, 1}, [&] { return comm->communicator->run(arguments); });

@@ -129,8 +129,9 @@ tutti_status_t tutti_start_prepared(tutti_prepared_t* prepared, tutti_request_t*
 
 tutti_status_t tutti_prepared_destroy(tutti_prepared_t* prepared) {
   if (prepared != nullptr && prepared->started) {
-    return report(
-        error(Code::kInvalidUsage, "tutti_prepared_destroy: the call is started; wait for its request first"));
+    return report(guarded([] {
+      return error(Code::kInvalidUsage, "tutti_prepared_destroy: the call is started; wait for its request first");
+    }));
   }
   delete prepared;
   return TUTTI_SUCCESS;
@@ -174,7 +175,7 @@ tutti_status_t tutti_wait_any(size_t count, tutti_request_t** requests, size_t* 
     *index = TUTTI_TRY(wait_for_any({requests, count}));
     return {};
   });
-  return waited.ok() ? take_result(&requests[*index]) : report(std::move(waited));
+  return waited.ok() ? take_result(&requests[*index]) : report(waited);
 }
 
 }  // extern "C"

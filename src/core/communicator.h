@@ -131,6 +131,8 @@ class Communicator {
   void break_down(const Status& why) { fail(why, true); }
   // The first error, or ok; failure(): that this rank knows why.
   Status status() const;
+  // That of status(). Takes no memory.
+  Code code() const;
   Status failure() const { return failure_.happened() ? failure_.status() : Status(); }
 
   // The memory region `key` is about to be freed: takes it back from the peers, now or, while another thread has the

@@ -84,6 +84,11 @@ Status Communicator::status() const {
   return gpu_calls_->status();
 }
 
+Code Communicator::code() const {
+  if (failure_.happened() || gpu_calls_ == nullptr) return failure_.code();
+  return gpu_calls_->code();
+}
+
 // Of calls after a capture the GPUs know when a stream has reached them; and what then goes through the host is on a
 // stream again. So whoever waits for both waits for each twice.
 Status Communicator::await_streams(Sequence sequence) {

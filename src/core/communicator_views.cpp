@@ -118,7 +118,7 @@ tutti_status_t tutti_options_text(char** text) {
 }
 
 tutti_status_t tutti_comm_topology_text(const tutti_comm_t* comm, tutti_format_t format, char** text) {
-  if (comm == nullptr) return report(Status(Code::kInvalidArgument, "tutti_comm_topology_text: comm is NULL"));
+  if (comm == nullptr) return report(null_argument("tutti_comm_topology_text", "comm"));
   return comm->keep(guarded([&] { return give_text(comm->communicator->topology(), format, text); }));
 }
 
@@ -129,5 +129,5 @@ tutti_status_t tutti_comm_plan_info(tutti_comm_t* comm, const tutti_call_t* call
 tutti_status_t tutti_comm_store_tuning(const tutti_comm_t* comm, const tutti_tuned_t* lines, size_t count,
                                        const char* path, char** stored) {
   Status status = guarded([&] { return store_tuning_of(comm, lines, count, path, stored); });
-  return comm == nullptr ? report(std::move(status)) : comm->keep(status);
+  return comm == nullptr ? report(status) : comm->keep(status);
 }

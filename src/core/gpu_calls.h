@@ -99,6 +99,8 @@ class GpuCalls {
   void cancel() noexcept;
   // Not ok: a rank has done so, or a kernel has waited in vain. Results of calls from there on are undefined.
   Status status() const { return gates_->status(); }
+  // That of status(). Takes no memory.
+  Code code() const { return gates_->code(); }
   // Ends what this does by itself; no calls come any more.
   void stop() noexcept;
   // All calls are done, and no more come: the memory of others is closed; once all have done that, the own one goes.

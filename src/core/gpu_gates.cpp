@@ -57,6 +57,11 @@ Status GpuGates::status() const {
                "another rank on {} has failed, or has left with calls under way; its error says why", where());
 }
 
+Code GpuGates::code() const {
+  if (read_word(own().late) != 0) return Code::kTimeout;
+  return read_word(board().head().cancelled) != 0 ? Code::kRemote : Code::kOk;
+}
+
 Status GpuGates::kernel_status() const {
   uint32_t late = read_word(own().late);
   if (late == 0) return {};

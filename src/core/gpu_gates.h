@@ -68,6 +68,8 @@ class GpuGates {
   bool is_cancelled() const { return is_cancelled_.load(std::memory_order_acquire); }
   // Not ok: a rank has done so, or a kernel has waited in vain.
   Status status() const;
+  // That of status(). Takes no memory.
+  Code code() const;
   // A call that others may have begun with returns the communicator's error: until its buffers are the caller's again.
   void await_open() const;
 

@@ -152,7 +152,7 @@ Status Group::add(tutti_comm& comm, const CallArguments& arguments, std::optiona
 
 // The other ranks may have made the call before it failed: they go on with the group's other communicators.
 void Group::refuse(tutti_comm& comm, const Status& why) {
-  bool has_failed = !comm.communicator->status().ok();
+  bool has_failed = comm.communicator->code() != Code::kOk;
   Status& kept = has_failed ? failed_ : refused_;
   if (kept.ok()) kept = why;
 }

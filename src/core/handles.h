@@ -67,11 +67,14 @@ struct tutti_prepared {
 
 namespace tutti {
 
-inline Status refuse_after_fork(std::string_view function) {
-  return error(Code::kInvalidUsage,
-               "{}: this process is a child of the one that made the communicator, which cannot be used here; make one "
-               "in the child, or start another program",
-               function);
+// Guarded as null_argument() is.
+inline Status refuse_after_fork(std::string_view function) noexcept {
+  return guarded([&] {
+    return error(Code::kInvalidUsage,
+                 "{}: this process is a child of the one that made the communicator, which cannot be used here; make "
+                 "one in the child, or start another program",
+                 function);
+  });
 }
 
 // What every entry point with a communicator does around its `body`, which gives a Status.

@@ -13,12 +13,8 @@ thread_local std::string given_sentence;
 
 }  // namespace
 
-tutti_status_t report(Status status) {
-  try {
-    if (!status.ok()) last_sentence = status.message();
-  } catch (const std::bad_alloc&) {
-    end_without_memory();
-  }
+tutti_status_t report(const Status& status) noexcept {
+  if (!status.ok()) or_end_without_memory([&] { last_sentence = status.message(); });
   return static_cast<tutti_status_t>(status.code());
 }
 

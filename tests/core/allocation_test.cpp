@@ -1,37 +1,12 @@
 // A call of a kind that was made before allocates nothing: not while it moves data, not while it waits.
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <string>
 
+#include "core/allocations.h"
 #include "core/ranks.h"
 #include "fmt/format.h"
-
-namespace {
-
-thread_local bool counts = false;
-thread_local size_t allocations = 0;
-
-void* allocate(size_t size, size_t alignment) {
-  if (counts) ++allocations;
-  size_t rounded = (size + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, rounded)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-// The other forms of the standard library call these. Not inlined: gcc would take their malloc and free for a mismatch.
-[[gnu::noinline]] void* operator new(size_t size) { return allocate(size, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tutti::test {
 namespace {
@@ -68,10 +43,10 @@ std::string count_allocations(const Call& call, tutti_comm_t* comm, float* value
   // On a loaded machine a call may be so slow that the awaited rank is asked what it is in, which allocates.
   constexpr size_t kSlowCalls = kCounted / 10;
   std::string wrong = repeat(call, comm, values, count, kToGrow);
-  allocations = 0;
-  counts = true;
-  if (wrong.empty()) wrong = repeat(call, comm, values, count, kCounted);
-  counts = false;
+  if (!wrong.empty()) return wrong;
+  Counted counted;
+  wrong = repeat(call, comm, values, count, kCounted);
+  size_t allocations = counted.count();
   if (!wrong.empty() || allocations <= kSlowCalls) return wrong;
   return fmt::format("{} allocations in {} calls of {} elements; ", allocations, kCounted, count);
 }
