@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 
 RUN_LIMIT_S = 900
 PAIR_LIMIT_S = 300
 LINE_LIMIT_S = 120  # in which a virtual machine's cores come as near as wanted, if ever
+ONE_CORE = 1.5  # times as long on both at once: two cores take about 1, two threads of one core about 2
 # Some libraries have warnings to say, also on the standard output.
 FIGURES = re.compile(r"[0-9]+( -?[0-9.]+)+")
 NO_SUCH_COLLECTIVE = 69  # kNoSuchCollective of benchmarks/peers/loop.h
@@ -23,7 +25,7 @@ class NoSuchCollective(Exception):
 
 
 class NoSuchTime(RuntimeError):
-    """The cores were never as near each other as was asked for."""
+    """The processors were never as near each other as was asked for, or always threads of one core."""
 
 
 class Ended(RuntimeError):
@@ -33,6 +35,15 @@ class Ended(RuntimeError):
         self.status = status
         self.last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
         super().__init__(f"ended with status {status}: {self.last}")
+
+
+class Processors(typing.NamedTuple):
+    """How near two processors were at a time (benchmarks/peers/cache_line.c)."""
+    line_ns: float  # a cache line from one to the other
+    both_at_once: float  # how many times as long a loop takes on both at once as on one alone
+
+    def are_one_core(self):
+        return self.both_at_once >= ONE_CORE
 
 
 @dataclasses.dataclass
@@ -111,23 +122,25 @@ def times_of(library, ranks, collective, seconds, sizes):
     return times
 
 
-def cache_line_ns(driver):
-    """Nanoseconds that a cache line takes from one core to another just now; None where that cannot be measured."""
+def processors(driver):
+    """How near they are just now; None where that cannot be measured, or a driver of an earlier build says less."""
     try:
         done = subprocess.run([driver], capture_output=True, text=True, timeout=PAIR_LIMIT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
+        return Processors(*map(float, done.stdout.split()))
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
         return None
-    return float(done.stdout)
 
 
 def beside_cache_lines(driver, wanted, run):
-    """What run() returns, and how many nanoseconds a cache line took before and after it (None: not measured). With
-    `wanted`, least and most of them, it runs again until both are so. Raises NoSuchTime after LINE_LIMIT_S."""
+    """What run() returns, and the Processors before and after it (None: not measured). With `wanted`, least and most
+    nanoseconds of a cache line, it runs again until both are so and on two cores. Raises NoSuchTime after
+    LINE_LIMIT_S."""
     def now():
-        return cache_line_ns(driver) if driver else None
+        return processors(driver) if driver else None
 
-    def is_wanted(ns):
-        return wanted is None or (ns is not None and wanted[0] <= ns <= wanted[1])
+    def is_wanted(pair):
+        return wanted is None or (pair is not None and wanted[0] <= pair.line_ns <= wanted[1] and
+                                  not pair.are_one_core())
 
     end = time.monotonic() + LINE_LIMIT_S
     while True:
@@ -139,7 +152,7 @@ def beside_cache_lines(driver, wanted, run):
                 return result, (before, after) if before and after else None
         if time.monotonic() > end:
             raise NoSuchTime(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
-                             f"{wanted[1]:g} ns")
+                             f"{wanted[1]:g} ns between two cores, not threads of one")
         time.sleep(0.05)
 
 

@@ -23,7 +23,7 @@ class Table:
     libraries: list
     missing: list
     results: dict
-    cache_lines: dict  # by name of library: nanoseconds from core to core before and after each round; shm only
+    beside: dict  # by name of library: rounds.Processors before and after each round; shm, or what --line-ns asks for
 
     def with_role(self, role):
         return [library for library in self.libraries if library.role == role]
@@ -74,16 +74,16 @@ def measure(build, name, collective, ranks, arguments):
     libraries, missing = lib.contest(build, name, collective, arguments)
     sizes = sizes_of(collective, ranks, arguments)
     probes = lib.CORES > 1 and (name != "tcp" or arguments.line_ns)
-    cache_lines = {}
+    beside = {}
 
     def times_of(library):
         def run():
             return rounds.times_of(library, ranks, collective, arguments.seconds, sizes)
         if not probes:
             return run()
-        times, beside = rounds.beside_cache_lines(build.driver("cache_line"), arguments.line_ns, run)
-        if beside:
-            cache_lines.setdefault(library.name, []).append(beside)
+        times, before_and_after = rounds.beside_cache_lines(build.driver("cache_line"), arguments.line_ns, run)
+        if before_and_after:
+            beside.setdefault(library.name, []).append(before_and_after)
         return times
 
     results = rounds.run_rounds(libraries, arguments.rounds, f"{collective}, {name}, {ranks} ranks", times_of)
@@ -91,7 +91,7 @@ def measure(build, name, collective, ranks, arguments):
         if results[library.name].lacking:
             missing.append(f"{library.name} has no {collective}")
     libraries = [library for library in libraries if not results[library.name].lacking]
-    return Table(name, collective, ranks, arguments.rounds, sizes, libraries, missing, results, cache_lines)
+    return Table(name, collective, ranks, arguments.rounds, sizes, libraries, missing, results, beside)
 
 
 # ---- As text
@@ -177,13 +177,19 @@ def print_workers(table):
 
 def print_cache_lines(table):
     """How far apart the cores were beside the rounds of each library: a virtual machine's may move."""
-    beside = {library.name: sorted(sum(table.cache_lines[library.name], ()))
-              for library in table.libraries if library.name in table.cache_lines}
+    beside = {library.name: table.beside[library.name] for library in table.libraries if library.name in table.beside}
     if not beside:
         return
+    all_ns = {name: sorted(at.line_ns for pair in pairs for at in pair) for name, pairs in beside.items()}
     print("\na cache line from core to core before and after each round, ns, median (least to most):")
-    print("  " + ", ".join(f"{name} {statistics.median(all_ns):.0f} ({all_ns[0]:.0f} to {all_ns[-1]:.0f})"
-                           for name, all_ns in beside.items()))
+    print("  " + ", ".join(f"{name} {statistics.median(ns):.0f} ({ns[0]:.0f} to {ns[-1]:.0f})"
+                           for name, ns in all_ns.items()))
+    of_one_core = {name: sum(any(at.are_one_core() for at in pair) for pair in pairs)
+                   for name, pairs in beside.items()}
+    if any(of_one_core.values()):
+        print("rounds before or after which the two processors were threads of one core, which have half of it each:")
+        print("  " + ", ".join(f"{name} {number} of {len(beside[name])}"
+                               for name, number in of_one_core.items() if number))
 
 
 # ---- As JSON
@@ -201,6 +207,11 @@ def figures_json(libraries, results, key):
             for library in libraries}
 
 
+def beside_json(table, figure):
+    """By library, a pair for each round."""
+    return {name: [[getattr(at, figure) for at in pair] for pair in pairs] for name, pairs in table.beside.items()}
+
+
 def table_json(table):
     rows = []
     for size in table.sizes:
@@ -211,5 +222,6 @@ def table_json(table):
             "to_best": {library.name: table.to_best(library, size) for library in table.with_role("own")},
             "to_limit": {library.name: table.to_limit(library, size) for library in table.with_role("own")}})
     return {"table": table.table, "collective": table.collective, "ranks": table.ranks, "missing": table.missing,
-            "rows": rows, "cache_line_ns": table.cache_lines,
+            "rows": rows, "cache_line_ns": beside_json(table, "line_ns"),
+            "both_at_once": beside_json(table, "both_at_once"),
             "libraries": libraries_json(table.libraries, table.results)}

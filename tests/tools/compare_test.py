@@ -55,6 +55,14 @@ class Compare(unittest.TestCase):
     def limit(self, per_byte):
         self.driver("limit", per_byte, before="shift 2  # the kind, the ranks")
 
+    def cache_line(self, script):
+        """The path of a driver that says how near the processors are."""
+        path = os.path.join(self.peers, "peer_cache_line")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{script}\n")
+        os.chmod(path, 0o755)
+        return path
+
     def real(self, name):
         os.symlink(os.environ[f"PEER_{name.upper()}"], os.path.join(self.peers, f"peer_{name}"))
 
@@ -72,10 +80,7 @@ class Compare(unittest.TestCase):
     def test_says_how_far_apart_the_cores_were_beside_each_round(self):
         self.tutti("* 2")
         self.gloo("+ 100")
-        cache_line = os.path.join(self.peers, "peer_cache_line")
-        with open(cache_line, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\necho 171.4\n")
-        os.chmod(cache_line, 0o755)
+        self.cache_line("echo 171.4 1.02")
         done, figures = self.compare("--rounds", "2", "--collective", "all_gather")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         if len(os.sched_getaffinity(0)) == 1:
@@ -83,24 +88,43 @@ class Compare(unittest.TestCase):
             return
         self.assertIn("tutti 171 (171 to 171), tutti-mem 171", done.stdout)
         self.assertEqual(figures["tables"][0]["cache_line_ns"]["gloo"], [[171.4, 171.4]] * 2)
+        self.assertEqual(figures["tables"][0]["both_at_once"]["gloo"], [[1.02, 1.02]] * 2)
+        self.assertNotIn("threads of one core", done.stdout)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
-    def test_makes_rounds_beside_far_cores_again(self):
+    def test_says_which_rounds_were_beside_threads_of_one_core(self):
+        self.tutti("* 2")
+        # The first library is beside such ones before its round and after it, the next one after it.
+        self.cache_line("echo x >> $0.count; case $(wc -l < $0.count) in 1|2|4) echo 34 1.97;; *) echo 44 1.49;; esac")
+        done, figures = self.compare("--rounds", "1", "--collective", "all_gather")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        at_once = figures["tables"][0]["both_at_once"]
+        self.assertEqual(sorted(at_once.values()), [[[1.49, 1.49]], [[1.49, 1.97]], [[1.97, 1.97]]])
+        named = [f"{name} 1 of 1" for name in at_once if at_once[name] != [[1.49, 1.49]]]
+        _, _, below = done.stdout.partition("were threads of one core, which have half of it each:\n")
+        self.assertEqual(sorted(below.splitlines()[0].strip().split(", ")), sorted(named))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
+    def test_makes_rounds_beside_far_cores_or_threads_of_one_core_again(self):
         self.tutti("* 2")
         self.gloo("+ 100")
-        cache_line = os.path.join(self.peers, "peer_cache_line")
-        with open(cache_line, "w", encoding="ascii") as file:
-            # Far: the first time, and after the first run.
-            file.write("#!/bin/sh\necho x >> $0.count\ncase $(wc -l < $0.count) in 1|3) echo 170;; *) echo 30;; esac\n")
-        os.chmod(cache_line, 0o755)
-        done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"(?m)^This takes roughly [0-9]+ s, longer where it waits for near cores\.$")
-        self.assertEqual(set(map(str, figures["tables"][0]["cache_line_ns"].values())), {"[[30.0, 30.0]]"})
-        with open(cache_line + ".count", encoding="ascii") as file:
-            probes = len(file.readlines())
-        # Four libraries' two each, one before which was too far, and the two around a run that did not count.
-        self.assertEqual(probes, 4 * 2 + 1 + 2)
+        for other in ("170 1.02", "30 1.98"):
+            # So are the processors the first time, and after the first run.
+            cache_line = self.cache_line("echo x >> $0.count; "
+                                         f"case $(wc -l < $0.count) in 1|3) echo {other};; *) echo 30 1.02;; esac")
+            done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, r"(?m)^This takes roughly [0-9]+ s, longer where it waits for near cores\.$")
+            self.assertNotIn("threads of one core", done.stdout)
+            self.assertEqual(set(map(str, figures["tables"][0]["cache_line_ns"].values())), {"[[30.0, 30.0]]"})
+            self.assertEqual(set(map(str, figures["tables"][0]["both_at_once"].values())), {"[[1.02, 1.02]]"})
+            with open(cache_line + ".count", encoding="ascii") as file:
+                probes = len(file.readlines())
+            os.remove(cache_line + ".count")
+            # Four libraries' two each, one before which did not suit, and the two around a run that did not count.
+            self.assertEqual(probes, 4 * 2 + 1 + 2)
+
+    def test_refuses_what_is_no_span_of_nanoseconds(self):
         for wrong in ("60", "60-0", "near"):
             done, _ = self.compare("--line-ns", wrong)
             self.assertEqual(done.returncode, 2)
