@@ -143,13 +143,17 @@ def beside_cache_lines(driver, wanted, run):
                                   not pair.are_one_core())
 
     end = time.monotonic() + LINE_LIMIT_S
+    measured = False
     while True:
         before = now()
+        measured = measured or before is not None
         if is_wanted(before):
             result = run()
             after = now()
             if is_wanted(after):
                 return result, (before, after) if before and after else None
+        if time.monotonic() > end and not measured:
+            raise NoSuchTime("how near the cores are could not be measured: build its driver, peer_cache_line, anew")
         if time.monotonic() > end:
             raise NoSuchTime(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
                              f"{wanted[1]:g} ns between two cores, not threads of one")

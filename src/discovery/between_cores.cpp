@@ -23,7 +23,7 @@ double through_slot_ns(const BetweenCores& of) {
 bool is_nearer(const BetweenCores& one, const BetweenCores& other) {
   auto key = [](const BetweenCores& of) {
     bool moved = !are_as_near(of.cache_line_ns, of.later_cache_line_ns);
-    return std::tuple(of.is_one_core, moved, through_slot_ns(of));
+    return std::tuple(!of.cache_line_ns || !of.slots, of.is_one_core, moved, through_slot_ns(of));
   };
   return key(one) < key(other);
 }

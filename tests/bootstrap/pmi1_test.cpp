@@ -1,7 +1,6 @@
 // What a rank does whose process manager is slow, or whose system refuses to wait for it.
 #include <catch2/catch.hpp>
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 namespace tutti::bootstrap {
 namespace {
 
-// The two ends of PMI_FD. The rank's does not block, and takes less at once than a long line has.
+// The two ends of PMI_FD. The rank's takes less at once than a long line has.
 struct Ends {
   int rank = -1;
   int manager = -1;
@@ -29,7 +28,6 @@ struct Ends {
     manager = ends[1];
     int bytes = 16 * 1024;
     REQUIRE(::setsockopt(rank, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) == 0);
-    REQUIRE(::fcntl(rank, F_SETFL, O_NONBLOCK) == 0);
   }
   Ends(const Ends&) = delete;
   ~Ends() {

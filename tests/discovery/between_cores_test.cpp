@@ -90,6 +90,7 @@ TEST_CASE("threads of one core count only where all looks saw such") {
   Costs threads = costs_of(std::array{kThreads, kThreads});
   CHECK(threads.cache_line_ns.value == 26);
   CHECK(threads.memory_bytes_per_s.value == 23 * kGB);
+  CHECK(costs_of(std::array{BetweenCores{}, kThreads}).cache_line_ns.value == 26);
 }
 
 TEST_CASE("a look during which cores moved counts only where they always did") {
@@ -100,6 +101,7 @@ TEST_CASE("a look during which cores moved counts only where they always did") {
   CHECK(costs.cache_line_ns.value == 60);
   CHECK(costs.memory_bytes_per_s.value == 29 * kGB);
   CHECK(costs_of(std::array{moved, moved}).memory_bytes_per_s.value == 50 * kGB);
+  CHECK(costs_of(std::array{BetweenCores{}, moved}).cache_line_ns.value == 55);
 }
 
 TEST_CASE("what no look has measured keeps its default") {

@@ -9,6 +9,13 @@
 namespace tutti {
 namespace {
 
+uint64_t predicted_by(const Topology& topology, Collective collective, const char* algorithm, uint64_t size_bytes) {
+  Request request = bytes(size_bytes);
+  request.collective = collective;
+  request.root = has_root(collective) ? 0 : -1;
+  return predicted(must_choose(topology, request), algorithm);
+}
+
 TEST_CASE("ranks that share a processor take turns") {
   for (uint64_t size_bytes : {64, 1 << 20, 64 << 20}) {
     Choice roomy = must_choose(test::make_topology(1, 8, 8), bytes(size_bytes));
@@ -261,12 +268,6 @@ TEST_CASE("where a broadcast is pulled its root finds nothing in its second-leve
 }
 
 TEST_CASE("only who sends and receives nothing is ahead, in shared memory and over sockets") {
-  auto predicted_by = [](const Topology& topology, Collective collective, const char* algorithm, uint64_t size_bytes) {
-    Request request = bytes(size_bytes);
-    request.collective = collective;
-    request.root = has_root(collective) ? 0 : -1;
-    return predicted(must_choose(topology, request), algorithm);
-  };
   Topology topology = test::make_topology(1, 2);
   uint64_t latency_ns = topology.hosts[0].inventory.costs.cache_line_ns.value;
   CHECK(predicted_by(topology, TUTTI_BROADCAST, "direct", 64) < latency_ns + 25);
@@ -299,6 +300,24 @@ TEST_CASE("in an exchange the first line of a payload comes half a way behind th
   CHECK(predicted_with(3000, 1024) - predicted_with(1000, 1024) == 3000);
   CHECK(predicted_with(3000, 128) - predicted_with(1000, 128) == 3000);
   CHECK(predicted_with(3000, 64) - predicted_with(1000, 64) == 2000);  // with its message, in one line
+}
+
+TEST_CASE("what a reduction stores into a slot costs a copy beside near cores, and elsewhere half of one") {
+  constexpr uint64_t kBytes = 64 << 10;
+  auto added = [](bool is_near) {
+    auto predicted_with = [&](uint64_t store_bytes_per_s) {
+      Topology topology = test::make_topology(1, 2);
+      Inventory& host = topology.hosts[0].inventory;
+      if (is_near) host.caches = {{.level = 3, .size_bytes = 32 << 20, .instances = 1}};
+      host.costs.cache_line_ns = {50, Origin::kProbe};
+      host.costs.slot_store_bytes_per_s.value = store_bytes_per_s;
+      return predicted_by(topology, TUTTI_ALL_REDUCE, "direct_two_shot", kBytes);
+    };
+    return static_cast<double>(predicted_with(1'000'000'000) - predicted_with(1'000'000'000'000'000));
+  };
+  // Both halves go into a slot: of the input a copy, of the result what is said above.
+  CHECK_THAT(added(true), Catch::Matchers::WithinRel(kBytes * 1.0, 0.05));
+  CHECK_THAT(added(false), Catch::Matchers::WithinRel(kBytes * 0.75, 0.05));
 }
 
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {
@@ -336,10 +355,7 @@ TEST_CASE("copies into slots and out of them cost what each was measured to, of 
   is_near = true;
   CHECK_THAT(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kBetween), all_of(kBetween));
   CHECK_THAT(added(&Costs::slot_store_bytes_per_s, TUTTI_BROADCAST, 2 * kBetween), all_of(2 * kBetween));
-  // What is stored there is a copy, whoever computes it.
-  double of_near = added(&Costs::slot_store_bytes_per_s, TUTTI_ALL_REDUCE, kLarge);
   is_near = false;
-  CHECK(added(&Costs::slot_store_bytes_per_s, TUTTI_ALL_REDUCE, kLarge) < 0.8 * of_near);
   // What is small does not go by the others, and the other way round.
   CHECK(added(&Costs::small_slot_store_bytes_per_s, TUTTI_BROADCAST, kLarge) == 0);
   CHECK(added(&Costs::small_slot_load_bytes_per_s, TUTTI_REDUCE_SCATTER, kLarge) == 0);

@@ -295,6 +295,14 @@ class Compare(unittest.TestCase):
                               capture_output=True, text=True, timeout=harness.LIMIT_S, check=True)
         self.assertEqual([line.split()[3] for line in done.stdout.splitlines()], ["0", "0"])
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "only one CPU")
+    def test_the_driver_that_looks_at_the_cores_has_two_figures(self):
+        done = subprocess.run([os.environ["PEER_CACHE_LINE"]], capture_output=True, text=True,
+                              timeout=harness.LIMIT_S, check=True)
+        line_ns, both_at_once = map(float, done.stdout.split())
+        self.assertGreater(line_ns, 0)
+        self.assertGreater(both_at_once, 0.5)
+
     def test_drivers_refuse_wrong_usage(self):
         for arguments in (["sideways", "2", "all_reduce", "1", "8"], ["mapped", "0", "all_reduce", "1", "8"],
                           ["mapped", "2", "no_such", "1", "8"], ["private", "3", "send_recv", "1", "8"], []):
