@@ -25,10 +25,10 @@ struct BetweenCores {
 };
 
 // Of `times`, at least one, that counts when cores were near each other, stayed so, and had the caches for themselves;
-// not one when they were threads of one core, unless all are that saw anything: those may be quicker than cores at all
-// of it. Of a yield,
-// which is as long beside any core, that counts when no other program ran there, and of the memory, which is as quick
-// beside cores as near, and of small messages over TCP, too; of its rates that when they were the quickest.
+// not one when they were threads of one core, which may be quicker at all of it, unless all are that saw line and
+// slots. Of a yield, which is as long beside any core, that counts when no other program ran there, and of the memory,
+// which is as quick beside cores as near, and of small messages over TCP, too; of its rates that when they were the
+// quickest.
 void set_between(std::span<const BetweenCores> times, Costs& costs);
 
 // Nothing where it was not measured.
