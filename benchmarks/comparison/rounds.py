@@ -14,6 +14,7 @@ import typing
 RUN_LIMIT_S = 900
 PAIR_LIMIT_S = 300
 LINE_LIMIT_S = 120  # in which a virtual machine's cores come as near as wanted, if ever
+MOST_MISSED = 3  # rounds in a row for which they did not; no more are tried then
 ONE_CORE = 1.5  # times as long on both at once: two cores take about 1, two threads of one core about 2
 # Some libraries have warnings to say, also on the standard output.
 FIGURES = re.compile(r"[0-9]+( -?[0-9.]+)+")
@@ -24,7 +25,7 @@ class NoSuchCollective(Exception):
     """The library has none."""
 
 
-class NoSuchTime(RuntimeError):
+class NoSuchTime(Exception):
     """The processors were never as near each other as was asked for, or always threads of one core."""
 
 
@@ -52,7 +53,14 @@ class Result:
     figures: dict = dataclasses.field(default_factory=dict)
     failure: str = ""
     lacking: bool = False  # the failure is that the library has no such collective
-    unlucky: bool = False  # the failure is the machine's
+    missed: str = ""  # why there are no figures of some rounds, which is nobody's failure
+
+    def remark(self):
+        """What there is to say besides the figures, or ""."""
+        if self.failure or not self.missed or not self.figures:
+            return self.failure or self.missed
+        rounds = max(len(figures) for figures in self.figures.values())
+        return f"has {rounds} of the rounds; another {self.missed}"
 
     def of(self, key):
         return [] if self.failure else self.figures.get(key, [])
@@ -123,37 +131,46 @@ def times_of(library, ranks, collective, seconds, sizes):
 
 
 def processors(driver):
-    """How near they are just now; None where that cannot be measured, or a driver of an earlier build says less."""
+    """How near they are just now. Raises RuntimeError with one sentence where the driver does not say, such as one of
+    an earlier build."""
     try:
-        done = subprocess.run([driver], capture_output=True, text=True, timeout=PAIR_LIMIT_S, check=True)
+        done = subprocess.run([driver], capture_output=True, text=True, timeout=PAIR_LIMIT_S, check=False,
+                              stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as late:
+        raise RuntimeError(f"did not finish within {PAIR_LIMIT_S} s") from late
+    except OSError as absent:
+        raise RuntimeError(f"cannot be started: {absent}") from absent
+    if done.returncode != 0:
+        raise Ended(done.returncode, done.stderr)
+    try:
         return Processors(*map(float, done.stdout.split()))
-    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
-        return None
+    except (ValueError, TypeError) as other:
+        raise RuntimeError(f"printed {done.stdout.strip()!r} instead of two figures") from other
 
 
 def beside_cache_lines(driver, wanted, run):
     """What run() returns, and the Processors before and after it (None: not measured). With `wanted`, least and most
     nanoseconds of a cache line, it runs again until both are so and on two cores. Raises NoSuchTime after
-    LINE_LIMIT_S."""
+    LINE_LIMIT_S, or when that cannot be measured."""
     def now():
-        return processors(driver) if driver else None
+        try:
+            return processors(driver) if driver else None
+        except RuntimeError as failure:
+            if wanted:
+                raise NoSuchTime(f"could not be told how near the cores were: peer_cache_line {failure}") from failure
+            return None
 
     def is_wanted(pair):
-        return wanted is None or (pair is not None and wanted[0] <= pair.line_ns <= wanted[1] and
-                                  not pair.are_one_core())
+        return not wanted or (wanted[0] <= pair.line_ns <= wanted[1] and not pair.are_one_core())
 
     end = time.monotonic() + LINE_LIMIT_S
-    measured = False
     while True:
         before = now()
-        measured = measured or before is not None
         if is_wanted(before):
             result = run()
             after = now()
             if is_wanted(after):
                 return result, (before, after) if before and after else None
-        if time.monotonic() > end and not measured:
-            raise NoSuchTime("how near the cores are could not be measured: build its driver, peer_cache_line, anew")
         if time.monotonic() > end:
             raise NoSuchTime(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
                              f"{wanted[1]:g} ns between two cores, not threads of one")
@@ -162,22 +179,27 @@ def beside_cache_lines(driver, wanted, run):
 
 def run_rounds(libraries, rounds, what, measure):
     """Results by name of library. `measure` turns a library into a dictionary of figures. Who has failed once is left
-    out. Every round has another order, the same ones in every run: who runs first leaves the processors in a state."""
+    out. Every round has another order, the same ones in every run: who runs first leaves the processors in a state.
+    Whose round found no time as wanted has the others; after MOST_MISSED in a row nobody has more."""
     results = {library.name: Result() for library in libraries}
+    missed = 0  # in a row
     for number in range(rounds):
         for library in random.Random(number).sample(libraries, len(libraries)):
             result = results[library.name]
-            if result.failure:
+            if result.failure or missed == MOST_MISSED:
                 continue
             progress(f"{what}, round {number + 1} of {rounds}: {library.name}")
             try:
                 for key, figure in measure(library).items():
                     result.figures.setdefault(key, []).append(figure)
+                missed = 0
             except NoSuchCollective:
                 result.failure, result.lacking = "has no such collective", True
+            except NoSuchTime as sentence:
+                result.missed = str(sentence)
+                missed += 1
             except RuntimeError as failure:
                 result.failure = str(failure)
-                result.unlucky = isinstance(failure, NoSuchTime)
     progress("")
     return results
 

@@ -129,8 +129,8 @@ def ratio_text(ratio, judged):
 def print_about(heading, libraries, results, missing):
     print(f"\n{heading}")
     for library in libraries:
-        failure = results[library.name].failure
-        print(f"  {library.name}: {library.what}{'; ' + failure if failure else ''}")
+        remark = results[library.name].remark()
+        print(f"  {library.name}: {library.what}{'; ' + remark if remark else ''}")
     for sentence in missing:
         print(f"  left out: {sentence}")
 
@@ -197,7 +197,7 @@ def print_cache_lines(table):
 
 def libraries_json(libraries, results):
     return [{"name": library.name, "what": library.what, "role": library.role,
-             "failure": results[library.name].failure,
+             "failure": results[library.name].failure, "missed": results[library.name].missed,
              "rounds": {str(key): figures for key, figures in results[library.name].figures.items()}}
             for library in libraries]
 

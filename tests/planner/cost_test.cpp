@@ -302,6 +302,23 @@ TEST_CASE("in an exchange the first line of a payload comes half a way behind th
   CHECK(predicted_with(3000, 64) - predicted_with(1000, 64) == 2000);  // with its message, in one line
 }
 
+TEST_CASE("partial results of narrow floats are wider, and need the payload's line sooner") {
+  auto added_ns = [](Datatype datatype, uint64_t size_bytes) {
+    auto predicted_with = [&](uint64_t line_ns) {
+      Topology topology = test::make_topology(1, 4);
+      topology.hosts[0].inventory.costs.cache_line_ns.value = line_ns;
+      Request request{
+          .collective = TUTTI_REDUCE_SCATTER, .datatype = datatype, .count = size_bytes / size_of(datatype)};
+      return predicted(must_choose(topology, request), "ring");
+    };
+    return predicted_with(3000) - predicted_with(1000);
+  };
+  // Blocks of 32 bytes go three hops with their messages, but not as floats.
+  CHECK(added_ns(TUTTI_INT32, 128) == 3 * 2000);
+  CHECK(added_ns(TUTTI_BFLOAT16, 128) == 3 * 3000);
+  CHECK(added_ns(TUTTI_INT32, 256) == 3 * 3000);
+}
+
 TEST_CASE("what a reduction stores into a slot costs a copy beside near cores, and elsewhere half of one") {
   constexpr uint64_t kBytes = 64 << 10;
   auto added = [](bool is_near) {

@@ -109,9 +109,9 @@ class Compare(unittest.TestCase):
         self.tutti("* 2")
         self.gloo("+ 100")
         for other in ("170 1.02", "30 1.98"):
-            # So are the processors the first time, and after the first run.
+            # So are the processors before the first run, and after it; the first time of all is a trial.
             cache_line = self.cache_line("echo x >> $0.count; "
-                                         f"case $(wc -l < $0.count) in 1|3) echo {other};; *) echo 30 1.02;; esac")
+                                         f"case $(wc -l < $0.count) in 2|4) echo {other};; *) echo 30 1.02;; esac")
             done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertRegex(done.stdout, r"(?m)^This takes roughly [0-9]+ s, longer where it waits for near cores\.$")
@@ -121,8 +121,21 @@ class Compare(unittest.TestCase):
             with open(cache_line + ".count", encoding="ascii") as file:
                 probes = len(file.readlines())
             os.remove(cache_line + ".count")
-            # Four libraries' two each, one before which did not suit, and the two around a run that did not count.
-            self.assertEqual(probes, 4 * 2 + 1 + 2)
+            # The trial, four libraries' two each, one before which did not suit, and the two around a run that did not
+            # count.
+            self.assertEqual(probes, 1 + 4 * 2 + 1 + 2)
+
+    def test_refuses_at_once_to_make_rounds_again_that_it_cannot_judge(self):
+        self.tutti("* 2")
+        for script, sentence in (("echo broken >&2; exit 1", "ended with status 1: broken"),
+                                 ("echo 44.1", "printed '44.1' instead of two figures"),
+                                 (None, "needs the driver peer_cache_line, which ")):
+            path = self.cache_line(script or "")
+            if not script:
+                os.remove(path)
+            done, _ = self.compare("--line-ns", "0-60")
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
+            self.assertIn(f"compare: --line-ns: {sentence}", done.stderr)
 
     def test_refuses_what_is_no_span_of_nanoseconds(self):
         for wrong in ("60", "60-0", "near"):
