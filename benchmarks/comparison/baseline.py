@@ -17,7 +17,7 @@ KEYS = ("collective", "table", "ranks", "library", "size_bytes")
 
 
 class Unusable(Exception):
-    """The file is no baseline; the text is one sentence."""
+    """The file is no baseline, or there is nothing for one; the text is one sentence."""
 
 
 def number_text(number):
@@ -47,12 +47,13 @@ def references(table, library):
 
 
 def rows_of(table):
-    """Ratios of one table, a dictionary for each own library and size."""
+    """Ratios of one table, a dictionary for each own library and size, of those that have all rounds."""
     for library in table.with_role("own"):
         for size in table.sizes:
             ratios = {word: table.ratio(library, size, table.results[name].median(size))
                       for word, name in references(table, library).items()
-                      if word != "copy" or size >= COPY_FROM_BYTES}
+                      if (word != "copy" or size >= COPY_FROM_BYTES) and
+                      not table.results[library.name].missed and not table.results[name].missed}
             ratios = {word: float(f"{ratio:.3g}") for word, ratio in ratios.items() if ratio is not None}
             if ratios:
                 values = (table.collective, table.table, table.ranks, library.name, size)
@@ -67,10 +68,12 @@ def key_of(row):
 
 
 def write(path, tables, about, arguments):
+    rows = [f"  {json.dumps(row)}" for table in tables for row in rows_of(table)]
+    if not rows:
+        raise Unusable(f"--write-baseline {path}: nothing has all of its rounds; the file stays as it was")
     head = {"about": ABOUT, "command": command_of(arguments), "date": about["date"][:10], "cpu": about["cpu"],
             "cores": about["cores"], "load": round(about["load"], 1), "build": about["build"]}
     lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
-    rows = [f"  {json.dumps(row)}" for table in tables for row in rows_of(table)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(["{", *lines, ' "rows": [', ",\n".join(rows), " ]", "}", ""]))
 

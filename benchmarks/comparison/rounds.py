@@ -14,7 +14,7 @@ import typing
 RUN_LIMIT_S = 900
 PAIR_LIMIT_S = 300
 LINE_LIMIT_S = 120  # in which a virtual machine's cores come as near as wanted, if ever
-MOST_MISSED = 3  # rounds in a row for which they did not; no more are tried then
+MISSES_TO_STOP = 3  # tries one after the other for which they did not
 ONE_CORE = 1.5  # times as long on both at once: two cores take about 1, two threads of one core about 2
 # Some libraries have warnings to say, also on the standard output.
 FIGURES = re.compile(r"[0-9]+( -?[0-9.]+)+")
@@ -26,7 +26,7 @@ class NoSuchCollective(Exception):
 
 
 class NoSuchTime(Exception):
-    """The processors were never as near each other as was asked for, or always threads of one core."""
+    """The processors were never as near each other as was asked for, or nothing says how near they were."""
 
 
 class Ended(RuntimeError):
@@ -50,20 +50,24 @@ class Processors(typing.NamedTuple):
 @dataclasses.dataclass
 class Result:
     """Figures by key, such as a size, one for each round; or why there are none."""
+    rounds: int  # that were asked for
     figures: dict = dataclasses.field(default_factory=dict)
     failure: str = ""
     lacking: bool = False  # the failure is that the library has no such collective
-    missed: str = ""  # why there are no figures of some rounds, which is nobody's failure
-
-    def remark(self):
-        """What there is to say besides the figures, or ""."""
-        if self.failure or not self.missed or not self.figures:
-            return self.failure or self.missed
-        rounds = max(len(figures) for figures in self.figures.values())
-        return f"has {rounds} of the rounds; another {self.missed}"
+    missed: str = ""  # why some rounds have no figures, though the library has not failed
 
     def of(self, key):
         return [] if self.failure else self.figures.get(key, [])
+
+    def measured(self):
+        """The number of rounds that have figures."""
+        return 0 if self.failure else max(map(len, self.figures.values()), default=0)
+
+    def remark(self):
+        """What there is to say besides the figures, or ""."""
+        if self.failure or not self.missed:
+            return self.failure
+        return f"{self.measured()} of {self.rounds} rounds: {self.missed}"
 
     def median(self, key):
         return statistics.median(self.of(key)) if self.of(key) else None
@@ -132,7 +136,9 @@ def times_of(library, ranks, collective, seconds, sizes):
 
 def processors(driver):
     """How near they are just now. Raises RuntimeError with one sentence where the driver does not say, such as one of
-    an earlier build."""
+    an earlier build, or none."""
+    if not driver:
+        raise RuntimeError("is not built")
     try:
         done = subprocess.run([driver], capture_output=True, text=True, timeout=PAIR_LIMIT_S, check=False,
                               stdin=subprocess.DEVNULL)
@@ -154,10 +160,10 @@ def beside_cache_lines(driver, wanted, run):
     LINE_LIMIT_S, or when that cannot be measured."""
     def now():
         try:
-            return processors(driver) if driver else None
+            return processors(driver)
         except RuntimeError as failure:
             if wanted:
-                raise NoSuchTime(f"could not be told how near the cores were: peer_cache_line {failure}") from failure
+                raise NoSuchTime(f"peer_cache_line {failure}") from failure
             return None
 
     def is_wanted(pair):
@@ -172,34 +178,38 @@ def beside_cache_lines(driver, wanted, run):
             if is_wanted(after):
                 return result, (before, after) if before and after else None
         if time.monotonic() > end:
-            raise NoSuchTime(f"found no time of {LINE_LIMIT_S} s when a cache line took {wanted[0]:g} to "
-                             f"{wanted[1]:g} ns between two cores, not threads of one")
+            raise NoSuchTime(f"within {LINE_LIMIT_S} s a cache line never took {wanted[0]:g} to {wanted[1]:g} ns "
+                             "before and after one, between two cores, not threads of one")
         time.sleep(0.05)
 
 
 def run_rounds(libraries, rounds, what, measure):
     """Results by name of library. `measure` turns a library into a dictionary of figures. Who has failed once is left
     out. Every round has another order, the same ones in every run: who runs first leaves the processors in a state.
-    Whose round found no time as wanted has the others; after MOST_MISSED in a row nobody has more."""
-    results = {library.name: Result() for library in libraries}
-    missed = 0  # in a row
+    A try that raises NoSuchTime has no figures; MISSES_TO_STOP of them one after the other end all rounds."""
+    results = {library.name: Result(rounds) for library in libraries}
+    misses, sentence = 0, ""
     for number in range(rounds):
         for library in random.Random(number).sample(libraries, len(libraries)):
             result = results[library.name]
-            if result.failure or missed == MOST_MISSED:
+            if result.failure:
+                continue
+            if misses == MISSES_TO_STOP:
+                result.missed = sentence
                 continue
             progress(f"{what}, round {number + 1} of {rounds}: {library.name}")
             try:
                 for key, figure in measure(library).items():
                     result.figures.setdefault(key, []).append(figure)
-                missed = 0
+            except NoSuchTime as none:
+                result.missed = sentence = str(none)
+                misses += 1
+                continue
             except NoSuchCollective:
                 result.failure, result.lacking = "has no such collective", True
-            except NoSuchTime as sentence:
-                result.missed = str(sentence)
-                missed += 1
             except RuntimeError as failure:
                 result.failure = str(failure)
+            misses = 0
     progress("")
     return results
 

@@ -51,6 +51,10 @@ class Table:
         ratios = [self.to_best(library, size) for size in self.sizes]
         return sum(ratio is not None and ratio < 1 for ratio in ratios)
 
+    def compared(self, library):
+        """The number of sizes at which it and a peer have a time."""
+        return sum(self.to_best(library, size) is not None for size in self.sizes)
+
 
 def sizes_of(collective, ranks, arguments):
     return [size for size in arguments.sizes if collective not in BLOCKS or size >= 4 * ranks]
@@ -114,9 +118,11 @@ def cell(result, key, digits=2):
     return f"{median:10.{digits}f} {spread_text:>5}"
 
 
-def median_text(number):
-    """What a cell has in a table of so many rounds."""
-    return "one round" if number == 1 else f"median of {number} rounds ± half the range of the middle half"
+def median_text(number, is_most=False):
+    """What a cell has in a table of so many rounds, or of at most so many."""
+    if number == 1:
+        return "one round"
+    return f"median of {'up to ' if is_most else ''}{number} rounds ± half the range of the middle half"
 
 
 def ratio_text(ratio, judged):
@@ -137,7 +143,7 @@ def print_about(heading, libraries, results, missing):
 
 def print_heading(table):
     print_about(f"{table.collective}, {table.ranks} ranks on {lib.CORES} cores, {WHERE[table.table]}: microseconds, "
-                f"{median_text(table.rounds)}",
+                f"{median_text(table.rounds, any(table.results[each.name].missed for each in table.libraries))}",
                 table.libraries, table.results, table.missing)
 
 
@@ -159,8 +165,10 @@ def print_table(table):
         cells += [ratio_text(table.to_limit(library, size), False) for library in limited]
         print((f"{size_text(size):>8} " + " ".join(cells)).rstrip())
     print_cache_lines(table)
-    for library in own if table.with_role("peer") else []:
-        print(f"{library.name} is faster than every peer at {table.wins(library)} of {len(table.sizes)} sizes")
+    for library in own:
+        if table.compared(library):
+            print(f"{library.name} is faster than every peer at {table.wins(library)} of {table.compared(library)} "
+                  "sizes")
 
 
 def print_workers(table):

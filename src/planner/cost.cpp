@@ -332,7 +332,7 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   // After its line the first of a payload's comes from the other core too, before any is fetched ahead. Its sender had
   // half of the way behind it, as measured beside near and far cores: it stores both, one right after the other.
   uint64_t value_bytes = payload == Payload::kPartial ? saturating_mul(bytes, growth_) : bytes;
-  bool has_second = link.mapped && value_bytes > kInlineBytes;  // no rank of a rendezvous is mapped
+  bool has_second = link.mapped && value_bytes > kInlineBytes;
   uint64_t second_way_ns = has_second ? link.latency_ns.value / 2 : 0;
   count_hop({saturating_add(way_ns, second_way_ns), way_ns});
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);

@@ -302,7 +302,7 @@ TEST_CASE("in an exchange the first line of a payload comes half a way behind th
   CHECK(predicted_with(3000, 64) - predicted_with(1000, 64) == 2000);  // with its message, in one line
 }
 
-TEST_CASE("partial results of narrow floats are wider, and need the payload's line sooner") {
+TEST_CASE("partial results of narrow floats are wider, and need a payload's line at smaller sizes") {
   auto added_ns = [](Datatype datatype, uint64_t size_bytes) {
     auto predicted_with = [&](uint64_t line_ns) {
       Topology topology = test::make_topology(1, 4);

@@ -128,14 +128,22 @@ class Compare(unittest.TestCase):
     def test_refuses_at_once_to_make_rounds_again_that_it_cannot_judge(self):
         self.tutti("* 2")
         for script, sentence in (("echo broken >&2; exit 1", "ended with status 1: broken"),
-                                 ("echo 44.1", "printed '44.1' instead of two figures"),
-                                 (None, "needs the driver peer_cache_line, which ")):
+                                 ("echo 44.1", "printed '44.1' instead of two figures"), (None, "is not built")):
             path = self.cache_line(script or "")
             if not script:
                 os.remove(path)
             done, _ = self.compare("--line-ns", "0-60")
-            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done.stderr)
-            self.assertIn(f"compare: --line-ns: {sentence}", done.stderr)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "compare: --line-ns needs two "
+                             f"processors and peer_cache_line, which {sentence}; without --no-build it is built "
+                             "anew\n"))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
+    def test_fails_where_tutti_itself_is_wrong_beside_near_cores(self):
+        self.tutti("* 2", wrong=3)
+        self.cache_line("echo 30 1.02")
+        done, _ = self.compare("--rounds", "1", "--line-ns", "0-60")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti itself failed, was wrong, or was never measured", done.stderr)
 
     def test_refuses_what_is_no_span_of_nanoseconds(self):
         for wrong in ("60", "60-0", "near"):
@@ -214,7 +222,8 @@ class Compare(unittest.TestCase):
         self.limit("/ 2")
         done, figures = self.compare("--rounds", "1")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, "compare: tutti itself failed, or was wrong; its tables say how\n")
+        self.assertEqual(done.stderr, "compare: tutti itself failed, was wrong, or was never measured; its "
+                         "tables say how\n")
         self.assertIn("gave 3 wrong elements at 8 bytes", done.stdout)
         self.assertEqual(len(figures["tables"]), 1)
 
@@ -442,6 +451,7 @@ class Compare(unittest.TestCase):
                                     (["--collective", "send_recv", "--ranks", "4"], "send_recv is between 2 ranks"),
                                     (["--collective", "all_gather", "--ranks", "2,512"], "at least 2048 bytes"),
                                     (["--plot", "a.svg", "--tables", "startup"], "--plot is about times over sizes"),
+                                    (["--line-ns", "0-9", "--tables", "startup"], "--line-ns is about rounds of times"),
                                     (["--baseline", "a", "--tables", "workers"], "--baseline is about ratios to"),
                                     (["--plot", "times.pdf"], "--plot times.pdf: the file's name ends in .svg or .png"),
                                     (["--json", "no/such/folder"], "--json: no/such/folder cannot be written"),
