@@ -141,7 +141,7 @@ class Compare(unittest.TestCase):
     def test_fails_where_tutti_itself_is_wrong_beside_near_cores(self):
         self.tutti("* 2", wrong=3)
         self.cache_line("echo 30 1.02")
-        done, _ = self.compare("--rounds", "1", "--line-ns", "0-60")
+        done, _ = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
         self.assertEqual(done.returncode, 1)
         self.assertIn("tutti itself failed, was wrong, or was never measured", done.stderr)
 
