@@ -70,7 +70,8 @@ def key_of(row):
 def write(path, tables, about, arguments):
     rows = [f"  {json.dumps(row)}" for table in tables for row in rows_of(table)]
     if not rows:
-        raise Unusable(f"--write-baseline {path}: nothing has all of its rounds; the file stays as it was")
+        raise Unusable("--write-baseline: there is no ratio to a peer or a limit in which both have all rounds; "
+                       f"{path} stays as it was")
     head = {"about": ABOUT, "command": command_of(arguments), "date": about["date"][:10], "cpu": about["cpu"],
             "cores": about["cores"], "load": round(about["load"], 1), "build": about["build"]}
     lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
@@ -143,7 +144,7 @@ def print_report(baseline, tables, about):
 
 def print_rows(rows, verdicts):
     if not rows:
-        print("  nothing to compare: the baseline has other sizes or libraries, or not this table")
+        print("  nothing to compare: the baseline has other sizes or libraries, or not this table, or a round lacks")
         return
     words = [word for word in WORDS if any(word in pairs for _, pairs in rows)]
     print(f"{'library':<10} {'size':>8}" + "".join(f"   {word:>9} {'then':>6} {'':<6}" for word in words).rstrip())

@@ -206,9 +206,9 @@ def run_rounds(libraries, rounds, what, measure):
                 misses += 1
                 continue
             except NoSuchCollective:
-                result.failure, result.lacking = "has no such collective", True
+                result.failure, result.lacking, result.missed = "has no such collective", True, ""
             except RuntimeError as failure:
-                result.failure = str(failure)
+                result.failure, result.missed = str(failure), ""
             misses = 0
     progress("")
     return results

@@ -35,12 +35,12 @@ def results_of(found, names="ab", lacking=()):
     return list(results.values()), len(tried)
 
 
-def table_of(own_us, peer_us):
-    """A table of a library of ours and a peer with so many microseconds in three rounds or fewer."""
+def table_of(own_us, peer_us, other_us=None):
+    """A table of a library of ours and one or two peers with so many microseconds in three rounds or fewer."""
     libraries = [types.SimpleNamespace(name=name, what=name, role=role, limit="")
-                 for name, role in (("tutti", "own"), ("mpi", "peer"))]
+                 for name, role in (("tutti", "own"), ("mpi", "peer"), ("gloo", "peer"))][:3 if other_us else 2]
     results = {library.name: rounds.Result(3, {SIZE: us} if us else {}, missed="" if len(us) == 3 else "none")
-               for library, us in zip(libraries, (own_us, peer_us))}
+               for library, us in zip(libraries, (own_us, peer_us, other_us))}
     return table.Table("shm", "all_reduce", 2, 3, [SIZE], libraries, [], results, {})
 
 
@@ -108,10 +108,12 @@ class CompareRounds(unittest.TestCase):
 
     def test_baselines_take_only_libraries_that_have_all_rounds(self):
         self.assertEqual(len(list(baseline.rows_of(table_of([2, 3, 4], [5, 6, 7])))), 1)
+        self.assertEqual([row["ratios"] for row in baseline.rows_of(table_of([2, 3, 4], [5], [5, 6, 7]))],
+                         [{"gloo": 0.5}])
         for fewer in (table_of([2, 3, 4], [5]), table_of([2, 3], [5, 6, 7]), table_of([], [])):
             self.assertEqual(list(baseline.rows_of(fewer)), [])
             path = self.driver("kept")
-            with self.assertRaisesRegex(baseline.Unusable, "nothing has all of its rounds; the file stays"):
+            with self.assertRaisesRegex(baseline.Unusable, "in which both have all rounds; .* stays"):
                 baseline.write(path, [fewer], {}, types.SimpleNamespace(
                     collective=["all_reduce"], tables=["shm"], ranks=[2], sizes=[SIZE], rounds=3, seconds=0.1,
                     without=[], line_ns=None))

@@ -30,6 +30,8 @@ exit {status}
 GLOO_ARGUMENTS = "shift 3  # rank, size, folder"
 
 class Compare(unittest.TestCase):
+    FAILED = "compare: tutti itself failed, was wrong, or was never measured; its tables say how\n"
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -133,17 +135,35 @@ class Compare(unittest.TestCase):
             if not script:
                 os.remove(path)
             done, _ = self.compare("--line-ns", "0-60")
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "compare: --line-ns needs two "
-                             f"processors and peer_cache_line, which {sentence}; without --no-build it is built "
-                             "anew\n"))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "compare: --line-ns needs "
+                             f"peer_cache_line, which {sentence}; leave --line-ns out, or --no-build, which builds "
+                             "it anew\n"))
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
     def test_fails_where_tutti_itself_is_wrong_beside_near_cores(self):
         self.tutti("* 2", wrong=3)
+        self.gloo("+ 100")
         self.cache_line("echo 30 1.02")
-        done, _ = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("tutti itself failed, was wrong, or was never measured", done.stderr)
+        path = self.baseline("kept")
+        done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60",
+                                     "--write-baseline", path)
+        self.assertEqual((done.returncode, done.stderr), (1, self.FAILED))
+        self.assertEqual(figures["tables"][0]["libraries"][0]["failure"], "gave 3 wrong elements at 8 bytes")
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "kept")
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, "a cache line needs two cores")
+    def test_fails_where_tutti_has_no_round(self):
+        self.tutti("* 2")
+        self.gloo("+ 100")
+        # The trial and what is around the first library's round are near, and then the driver breaks.
+        self.cache_line("echo x >> $0.count; test $(wc -l < $0.count) -le 3 && echo 30 1.02 || exit 1")
+        done, figures = self.compare("--rounds", "1", "--collective", "all_gather", "--line-ns", "0-60")
+        self.assertEqual((done.returncode, done.stderr), (1, self.FAILED))
+        libraries = figures["tables"][0]["libraries"]
+        self.assertEqual([each["failure"] for each in libraries], [""] * 4)
+        self.assertEqual(sorted(each["missed"] != "" for each in libraries), [False, True, True, True])
+        self.assertIn("0 of 1 rounds: peer_cache_line ended with status 1: it said nothing", done.stdout)
 
     def test_refuses_what_is_no_span_of_nanoseconds(self):
         for wrong in ("60", "60-0", "near"):
@@ -222,8 +242,7 @@ class Compare(unittest.TestCase):
         self.limit("/ 2")
         done, figures = self.compare("--rounds", "1")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, "compare: tutti itself failed, was wrong, or was never measured; its "
-                         "tables say how\n")
+        self.assertEqual(done.stderr, self.FAILED)
         self.assertIn("gave 3 wrong elements at 8 bytes", done.stdout)
         self.assertEqual(len(figures["tables"]), 1)
 
