@@ -144,7 +144,7 @@ def print_report(baseline, tables, about):
 
 def print_rows(rows, verdicts):
     if not rows:
-        print("  nothing to compare: the baseline has other sizes or libraries, or not this table, or a round lacks")
+        print("  nothing to compare: the baseline has other sizes or libraries, or not this table, or some lack rounds")
         return
     words = [word for word in WORDS if any(word in pairs for _, pairs in rows)]
     print(f"{'library':<10} {'size':>8}" + "".join(f"   {word:>9} {'then':>6} {'':<6}" for word in words).rstrip())
