@@ -2,9 +2,12 @@
 // ever, no result that is wrong and said to be right, and the process goes on with other communicators.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <barrier>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "cuda/jobs.h"
 #include "cuda/tested_calls.h"
@@ -46,10 +49,19 @@ int contexts_of_thread() {
   return contexts;
 }
 
+bool has_failed_within(tutti_comm_t* comm, std::chrono::milliseconds limit) {
+  auto end = std::chrono::steady_clock::now() + limit;
+  while (tutti_comm_status(comm) == TUTTI_SUCCESS && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return tutti_comm_status(comm) != TUTTI_SUCCESS;
+}
+
 // The collective once, then `between` on rank 0, and again. Gives what each rank says of the second.
 std::vector<std::string> make_twice(const Job& job, const std::function<void()>& between,
                                     const std::function<void()>& behind) {
   std::barrier all_are_there(job.nranks);  // of the ranks' threads, since a failure would come into one of tutti's
+  std::atomic<bool> has_error = false;
   auto body = [&](tutti_comm_t* comm, int rank) {
     Where where = job.placed == Placed::kMixed && rank % 2 == 1 ? Where::kHost : Where::kDevice;
     Stream stream;
@@ -60,8 +72,12 @@ std::vector<std::string> make_twice(const Job& job, const std::function<void()>&
     if (!error.empty()) return "before all: " + error;
     int contexts = contexts_of_thread();
     error = run(job.call, comm, rank, job.nranks, stream, where);
-    // Its end may be told to the host after the stream has gone on.
+    // Its end may be told to the host after the stream has gone on, and may fail there when only others have been told.
+    all_are_there.arrive_and_wait();
     if (tutti_comm_status(comm) != TUTTI_SUCCESS) error = tutti_last_error(comm);
+    if (!error.empty()) has_error = true;
+    all_are_there.arrive_and_wait();
+    if (has_error && error.empty() && has_failed_within(comm, std::chrono::seconds(2))) error = tutti_last_error(comm);
     if (contexts_of_thread() != contexts) error += "the thread's contexts have changed";
     all_are_there.arrive_and_wait();
     if (rank == 0) behind();
