@@ -42,7 +42,13 @@ Status PlanCache::use(Plan plan) {
     return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
                  shape.slice_bytes, shape.slice_bytes);
   }
+  uint64_t large_bytes = layout_.large_bytes(0, true);
   int slots = layout_.slots_in_use(0, true);
+  if (shape.slice_bytes > large_bytes && !prove(plan, certain_slots(2)).ok()) {
+    return error(Code::kInvalidUsage, "the plan needs more than 2 slots, which is what slices of {} bytes have where "
+                 "ranks take turns; make its slice_bytes {} or less, or start fewer ranks for each processor",
+                 shape.slice_bytes, large_bytes);
+  }
   if (slots < layout_.slots && !prove(plan, certain_slots(slots)).ok()) {
     return error(Code::kInvalidUsage, "the plan needs more than {} slots, which is what ranks that take turns have; "
                  "start fewer ranks for each processor", slots);

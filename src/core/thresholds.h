@@ -18,8 +18,8 @@ DataPathOptions data_path_for(const Topology& topology, int rank);
 bool streams_results(const Topology& topology, int rank, Collective collective, int root, const Geometry& geometry,
                      uint64_t planned_bytes);
 
-// How many slots of a collective's stream are in use where the sender has mapped them; 0: all.
-int mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes);
+// How the slots of a collective's stream are used where the sender has mapped them.
+MappedSlots mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes);
 
 // The options "spin_us" and "yield_us" win.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config);

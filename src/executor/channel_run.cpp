@@ -329,7 +329,7 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
       break;
     }
     case MessageKind::kPull: {
-      std::byte* to = into != nullptr ? into : stream.next_slot();
+      std::byte* to = into != nullptr ? into : stream.slot(message.size_bytes);
       Step read = pull(from, message, to, there_with(message, op, slice));
       if (read != Step::kDone) return read;
       payload = to;

@@ -22,7 +22,7 @@ class CommonSlots {
   const Peer* awaited() const;
   // Where that is.
   std::byte* next(uint64_t size_bytes, const Spread& spread) const {
-    return ring_.next_slot() + ring_.offset(size_bytes, spread);
+    return ring_.slot(size_bytes) + ring_.offset(size_bytes, spread);
   }
   // Whether all slots' values have gone to `count` streams, and these among them: then it is the same to wait for a
   // slot as for those streams' own. Who waits otherwise may do so for a peer that waits for him.

@@ -60,7 +60,11 @@ void Peer::wish(int wish, bool pulls) {
 SlotRing Peer::slots_at(std::byte* first, int channel) const {
   SlotShape shape = layout_.shape(channel);
   auto count = static_cast<uint32_t>(layout_.slots_in_use(channel, mapped()));
-  return {.first = first, .stride = shape.stride(), .room_bytes = shape.room_bytes, .count = count};
+  return {.first = first,
+          .stride = shape.stride(),
+          .room_bytes = shape.room_bytes,
+          .large_bytes = layout_.large_bytes(channel, mapped()),
+          .count = count};
 }
 
 size_t Peer::buffer_bytes() const {
@@ -99,7 +103,7 @@ SendStream::SendStream(Peer& peer, int channel)
 std::byte* SendStream::slot(uint64_t size_bytes, const Spread& spread) {
   if (peer_.mapped()) {
     offset_ = slots_.offset(size_bytes, spread);
-    return slots_.next_slot() + offset_;
+    return slots_.slot(size_bytes) + offset_;
   }
   if (stage_ == nullptr && !filling_) stage_ = peer_.link_.stage(peer_.layout_.slot_bytes, channel_);
   if (stage_ == nullptr && (!filling_ || filling_.size() < size_bytes)) {
@@ -120,10 +124,10 @@ RemoteSlice SendStream::next_line() const {
   return {&peer_.remote_arena_, lines_offset_ + (sent_ & (line_count_ - 1)) * sizeof(Line)};
 }
 
-RemoteSlice SendStream::place_of_next(MessageKind kind) const {
+RemoteSlice SendStream::place_of_next(MessageKind kind, uint64_t size_bytes) const {
   bool is_short = kind == MessageKind::kShort;
   uint64_t offset = is_short ? shorts_offset_ + (sent_ & (line_count_ - 1)) * short_stride_
-                             : payloads_offset_ + slots_.next * slots_.stride;
+                             : payloads_offset_ + slots_.index(size_bytes) * slots_.stride;
   return {&peer_.remote_arena_, offset};
 }
 
@@ -149,7 +153,7 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
   MessageKind kind = kind_of(line);
   RemoteSlice where = next_line();
   if (kind == MessageKind::kSlot && peer_.mapped()) set_offset_in_slot(line, offset_);
-  if (lies_in_arena(kind) && !peer_.mapped()) into = place_of_next(kind);
+  if (lies_in_arena(kind) && !peer_.mapped()) into = place_of_next(kind, payload.size());
   bool by_put = into.memory != nullptr;
   PutResult result;
   if (by_put) {
@@ -168,8 +172,9 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
   ++sent_;
   if (takes_slot(kind)) {
     if (peer_is_mapped_) stores_.count(payload.size());
-    slot_users_[slots_.next] = sent_;
-    slots_.advance();
+    slot_users_[slots_.index(payload.size())] = sent_;
+    slots_.advance(payload.size());
+    slot_user_ = slot_users_[slots_.latest()];
   }
   if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
   return result;
@@ -202,7 +207,7 @@ void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_
   ++taken_;
   in_slot_ = takes_slot(kind);
   in_common_slot_ = kind == MessageKind::kCommon;
-  if (in_slot_) slots_.advance();
+  if (in_slot_) slots_.advance(size_bytes);
   payload_ = payload;
   size_bytes_ = size_bytes;
   lent_ = lent;
@@ -210,7 +215,7 @@ void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_
 
 void RecvStream::release_held() {
   released_ = taken_;
-  if (in_slot_) ++slots_owed_;
+  if (in_slot_) slots_owed_ += slots_.is_large(size_bytes_) ? most_slots_owed_ : 1;
   bool batch_full = slots_owed_ >= most_slots_owed_ || released_ - told_ >= most_lines_owed_;
   due_ = due_ || lent_ != Lent::kNo || in_common_slot_ || batch_full;
   tell();

@@ -40,18 +40,27 @@ struct Spread {
   }
 };
 
-// Where the slots of one stream lie, and which one is next. The two ends go through them alike.
+// Where the slots of one stream lie, and which one is next. The two ends go through them alike. Large payloads in a row
+// are in two of them by turns, the others in all.
 struct SlotRing {
   std::byte* first = nullptr;
   uint64_t stride = 0;
-  uint64_t room_bytes = 0;  // of each slot
+  uint64_t room_bytes = 0;   // of each slot
+  uint64_t large_bytes = UINT64_MAX;  // payloads of more than that are large; only where there are more than two slots
   uint32_t count = 0;
   uint32_t next = 0;
-  uint32_t laps = 0;        // how often all have had their turn
+  uint32_t laps = 0;         // how often all have had their turn
+  uint32_t larges = 0;       // large payloads in a row so far
 
-  std::byte* next_slot() const { return first + next * stride; }
-  void advance() {
-    if (++next < count) return;
+  bool is_large(uint64_t size_bytes) const { return size_bytes > large_bytes; }
+  // Where the next payload goes, which is of that size.
+  uint32_t index(uint64_t size_bytes) const { return is_large(size_bytes) ? latest() : next; }
+  std::byte* slot(uint64_t size_bytes) const { return first + index(size_bytes) * stride; }
+  // Of the slots where the next payload may go, the one that was taken last.
+  uint32_t latest() const { return larges < 2 ? next : (next + count - 2 + larges % 2) % count; }
+  void advance(uint64_t size_bytes) {
+    larges = is_large(size_bytes) ? larges + 1 : 0;
+    if (larges > 2 || ++next < count) return;
     next = 0;
     ++laps;
   }
@@ -63,7 +72,7 @@ struct SlotRing {
   }
   // So many places there are for such payloads, in all slots.
   uint64_t places(uint64_t size_bytes, const Spread& spread) const {
-    return count * places_in_slot(size_bytes, spread);
+    return (is_large(size_bytes) ? 2 : count) * places_in_slot(size_bytes, spread);
   }
 
  private:
@@ -81,7 +90,7 @@ class SendStream {
 
   // Whether there is a line and a slot for one more message.
   bool has_room() const {
-    uint64_t to_be_freed = std::max(slot_users_[slots_.next], sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
+    uint64_t to_be_freed = std::max(slot_user_, sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
     return freed_seen_ >= to_be_freed || freed() >= to_be_freed;
   }
   // Whether the peer has released the message with this number.
@@ -124,7 +133,7 @@ class SendStream {
   Result<PutResult> send(Line&& line, std::span<const std::byte> payload, RemoteSlice into);
   RemoteSlice next_line() const;
   // Where the payload of the next message goes, which is of this kind, when the slots are not mapped.
-  RemoteSlice place_of_next(MessageKind kind) const;
+  RemoteSlice place_of_next(MessageKind kind, uint64_t size_bytes) const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
@@ -135,7 +144,8 @@ class SendStream {
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
-  std::vector<uint64_t> slot_users_;  // by slot: the number of the last message that has taken it
+  uint64_t slot_user_ = 0;          // number of the last message that has taken slots_.latest()
+  std::vector<uint64_t> slot_users_;  // the same of each slot
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
   BufferPool::Buffer filling_;      // or ours
   std::vector<Filled> filled_;      // in the order of their puts
@@ -165,15 +175,15 @@ class RecvStream {
   // While the next message is not here, whose payload lies in the first so many bytes of its slot: these come with its
   // line then, and not after it.
   void fetch_ahead(uint64_t size_bytes) const {
-    for (uint64_t at = 0; at < size_bytes; at += sizeof(Line)) __builtin_prefetch(slots_.next_slot() + at);
+    for (uint64_t at = 0; at < size_bytes; at += sizeof(Line)) __builtin_prefetch(slots_.slot(size_bytes) + at);
   }
-  // Of the next message, if it takes one.
-  std::byte* next_slot() const { return slots_.next_slot(); }
+  // Of the next message, if it takes one for so many bytes.
+  std::byte* slot(uint64_t size_bytes) const { return slots_.slot(size_bytes); }
   // Where the payload of the next message begins, which is of kSlot and `message`; null: it does not lie in its slot.
   const std::byte* payload_in_slot(const Message& message) const {
     uint64_t offset = message.payload.offset;
     bool inside = offset <= slots_.room_bytes && message.size_bytes <= slots_.room_bytes - offset;
-    return inside ? slots_.next_slot() + offset : nullptr;
+    return inside ? slots_.slot(message.size_bytes) + offset : nullptr;
   }
   // The same of kShort.
   const std::byte* payload_beside_line(const Message& message) const {

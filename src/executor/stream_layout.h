@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <cstdint>
 
 #include "transports/transport.h"
@@ -36,13 +37,20 @@ struct SlotShape {
 
 inline constexpr int kNoWish = -1;  // calls whose receivers have none (StreamLayout::kWishes)
 
+// How ranks that have mapped each other's slots use those of collectives, so that what goes through them stays in the
+// caches.
+struct MappedSlots {
+  int most = INT_MAX;                 // so many are in use
+  uint64_t large_bytes = UINT64_MAX;  // for payloads of more than that two
+};
+
 // From each peer one stream for every channel of collectives, and one of messages that are sent to this rank alone.
 struct StreamLayout {
   int nranks = 1;
   int channels = 1;
   int slots = 4;
   uint64_t slot_bytes = 256 * 1024;
-  int mapped_slots = 0;  // so many, where the sender has mapped them, are in use at most; 0: all. Alike within a host
+  MappedSlots mapped_slots;  // alike within a host
 
   // Point-to-point messages are many and small; of large ones over a network, all slots together are what may be on the
   // way. In memory that the sender has mapped, fewer of them stay in the caches; those of a single peer are to exceed
@@ -58,7 +66,12 @@ struct StreamLayout {
   int slots_in_use(int channel, bool mapped) const {
     if (!mapped) return shape(channel).slots;
     if (channel == direct_channel()) return mapped_direct_slots();
-    return mapped_slots > 0 ? std::min(mapped_slots, slots) : slots;
+    return std::min(mapped_slots.most, slots);
+  }
+  // Payloads of more than that go through two of them, where there are more (SlotRing).
+  uint64_t large_bytes(int channel, bool mapped) const {
+    bool has_more = mapped && channel != direct_channel() && slots_in_use(channel, mapped) > 2;
+    return has_more ? mapped_slots.large_bytes : UINT64_MAX;
   }
   int direct_channel() const { return channels; }
   int streams_per_peer() const { return channels + 1; }

@@ -67,10 +67,15 @@ class Partition {
   uint64_t count_of(int chunk) const;
   uint64_t begin_of(const Blocks& blocks, int chunk) const;
   Piece piece(const Blocks& blocks, int channel, int chunk, uint64_t slice) const;
+  // A small last slice would cost its messages and turns like a large one, so all have about as many lines.
   Piece slice_within(uint64_t size_bytes, uint64_t slice) const {
-    if (slice == 0) return {0, std::min(slice_bytes_, size_bytes)};
-    uint64_t begin = slice > size_bytes / slice_bytes_ ? size_bytes : slice * slice_bytes_;
-    return {begin, std::min(slice_bytes_, size_bytes - begin)};
+    uint64_t slices = slices_of(size_bytes);
+    if (slice >= slices) return {size_bytes, 0};
+    if (slices == 1) return {0, size_bytes};
+    uint64_t lines = ceil_div(size_bytes, kLineBytes);
+    uint64_t begin = even_begin(lines, slices, slice) * kLineBytes;
+    uint64_t end = slice + 1 == slices ? size_bytes : even_begin(lines, slices, slice + 1) * kLineBytes;
+    return {begin, end - begin};
   }
   uint64_t slices_of(uint64_t size_bytes) const {
     return size_bytes <= slice_bytes_ ? 1 : ceil_div(size_bytes, slice_bytes_);

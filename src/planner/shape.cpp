@@ -23,12 +23,15 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
 }
 
 // A slice takes a share of a core's second-level cache, so that there is room for the pieces of the two sides, the
-// result and what is on its way. A socket within a host wants slices as large as the caches allow: each one less saves
-// both sides a turn. Slices between GPUs are in no processor's cache.
-uint64_t cached_slice_bytes(const Topology& topology, const Tuning& tuning) {
+// result and what is on its way. Ranks that reduce wait for pieces of all others, a turn of each where they share a
+// processor, so among a few slices are as large as still stays in the cache. A socket within a host wants slices as
+// large as the caches allow: each one less saves both sides a turn. Slices between GPUs are in no processor's cache.
+uint64_t cached_slice_bytes(const Topology& topology, Collective collective, const Tuning& tuning) {
   constexpr uint64_t kLeast = 64 * 1024;
+  constexpr int kFewRanks = 4;
   bool by_local_sockets = topology.hosts.size() == 1 && topology.forced_transport == "tcp";
-  uint64_t pieces = by_local_sockets ? 2 : 8;
+  bool reduces_among_few = reduces(collective) && all_mapped(topology) && topology.nranks() <= kFewRanks;
+  uint64_t pieces = by_local_sockets ? 2 : reduces_among_few ? 4 : 8;
   uint64_t least = by_local_sockets ? tuning.max_slice_bytes : 256 * 1024;
   for (const TopologyHost& host : topology.hosts) {
     bool all_on_gpus = std::all_of(host.ranks.begin(), host.ranks.end(),
@@ -90,7 +93,7 @@ PlanShape basic_shape(std::string_view algorithm, const Topology& topology, cons
   PlanShape shape = shape_without_slices(algorithm, topology, request, tuning, chunks, least_channels);
   // What RDMA devices bring from buffer to buffer is in no core's cache, and each slice is a message.
   bool only_moves = !reduces(request.collective) && topology.joined_by_rdma();
-  uint64_t usual = only_moves ? tuning.max_slice_bytes : cached_slice_bytes(topology, tuning);
+  uint64_t usual = only_moves ? tuning.max_slice_bytes : cached_slice_bytes(topology, request.collective, tuning);
   uint64_t wanted = std::min(usual, std::max(kSmallestSliceBytes, chunk_bytes_of(shape, request)));
   shape.slice_bytes = fitting_slice_bytes(wanted, growth_of_partial_results(request), tuning);
   return shape;

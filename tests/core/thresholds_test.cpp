@@ -1,6 +1,7 @@
 #include "core/thresholds.h"
 
 #include <catch2/catch.hpp>
+#include <climits>
 
 using namespace tutti;
 
@@ -304,21 +305,38 @@ TEST_CASE("the slots of ranks that take turns fit into the last level of caches,
   auto slots_of = [](int ranks, int cpus, uint64_t last_level_bytes) {
     Topology topology = one_host(ranks, cpus);
     topology.hosts.front().inventory.caches.back().size_bytes = last_level_bytes;
-    return mapped_slots_for(topology, 0, kSlot);
+    return mapped_slots_for(topology, 0, kSlot).most;
   };
-  CHECK(slots_of(2, 2, 32 << 20) == 0);
+  CHECK(slots_of(2, 2, 32 << 20) == INT_MAX);
   CHECK(slots_of(4, 2, 32 << 20) == 10);
   CHECK(slots_of(8, 2, 32 << 20) == 2);
   CHECK(slots_of(8, 2, 64 << 20) == 4);
   CHECK(slots_of(64, 2, 32 << 20) == 2);
   StreamLayout layout{.nranks = 8, .channels = 2};
   CHECK(layout.slots_in_use(0, true) == 4);
-  layout.mapped_slots = 2;
+  layout.mapped_slots.most = 2;
   CHECK(layout.slots_in_use(0, true) == 2);
   CHECK(layout.slots_in_use(0, false) == 4);
   CHECK(layout.slots_in_use(layout.direct_channel(), true) == 16);
-  layout.mapped_slots = 10;
+  layout.mapped_slots.most = 10;
   CHECK(layout.slots_in_use(1, true) == 4);
+}
+
+TEST_CASE("payloads of more than an eighth of a core's own cache go through two slots where ranks take turns") {
+  auto large_bytes = [](int ranks, std::vector<Cache> caches) {
+    Topology topology = one_host(ranks, 2);
+    topology.hosts.front().inventory.caches = std::move(caches);
+    return mapped_slots_for(topology, 0, 256 << 10).large_bytes;
+  };
+  const Cache last{.level = 3, .size_bytes = 32 << 20, .instances = 1, .cpus_sharing = 2};
+  auto own = [](uint64_t size_bytes) {
+    return Cache{.level = 2, .size_bytes = size_bytes, .instances = 2, .cpus_sharing = 1};
+  };
+  CHECK(large_bytes(4, {own(1 << 20), last}) == 128 << 10);
+  CHECK(large_bytes(4, {own(2 << 20), last}) == 256 << 10);
+  CHECK(large_bytes(2, {own(1 << 20), last}) == UINT64_MAX);
+  CHECK(large_bytes(4, {last}) == UINT64_MAX);
+  CHECK(large_bytes(4, {}) == UINT64_MAX);
 }
 
 TEST_CASE("ranks that take turns on a processor use few places of their slots") {

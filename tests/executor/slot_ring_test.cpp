@@ -19,7 +19,7 @@ uint64_t next_place(SlotRing& ring, uint64_t size_bytes, const Spread& spread) {
   CHECK(offset + size_bytes <= ring.room_bytes);
   CHECK(offset % sizeof(Line) == 0);
   uint64_t place = ring.next * ring.stride + offset;
-  ring.advance();
+  ring.advance(size_bytes);
   return place;
 }
 

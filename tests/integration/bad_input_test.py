@@ -240,6 +240,7 @@ class PlanFile(job.JobTest):
         for part in plan["parts"]:
             section = part["sections"][0]
             section["steps"] = before[part["rank"]] + section["steps"]
+        plan["shape"]["slice_bytes"] = 16384
         text = json.dumps(plan)
         for end in self.run_plan(3, text, TUTTI_SLOTS="4"):
             self.assertEqual(end.status, 1, end)

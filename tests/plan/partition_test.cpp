@@ -78,6 +78,24 @@ TEST_CASE("chunks differ by one line and what the last line lacks") {
   REQUIRE(most - least < 2 * 64);
 }
 
+TEST_CASE("slices of a chunk differ by one line and what the last line lacks") {
+  for (uint64_t count : {uint64_t{17}, uint64_t{32}, uint64_t{33}, uint64_t{1000}, uint64_t{99991}}) {
+    for (uint64_t slice_bytes : {64, 128, 4096}) {
+      INFO(count << " elements, slices of " << slice_bytes << " bytes");
+      Partition partition(count, 4, 1, 1, slice_bytes);
+      const uint64_t slices = partition.slices(0, 0);
+      CHECK(slices == (count * 4 + slice_bytes - 1) / slice_bytes);
+      uint64_t least = UINT64_MAX, most = 0;
+      for (uint64_t slice = 0; slice < slices; ++slice) {
+        least = std::min(least, partition.slice_bytes(0, 0, slice));
+        most = std::max(most, partition.slice_bytes(0, 0, slice));
+      }
+      CHECK(most - least < 2 * 64);
+      CHECK(partition.slice_bytes(0, 0, slices) == 0);
+    }
+  }
+}
+
 TEST_CASE("an empty message still has one empty slice") {
   Partition partition(0, 4, 2, 3, 64);
   REQUIRE(partition.slices(1, 2) == 1);

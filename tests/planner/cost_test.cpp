@@ -425,17 +425,25 @@ TEST_CASE("ranks of one host that are made to use a network have one worker, as 
 }
 
 TEST_CASE("slices are shares of a core's cache, the largest where both ends of a socket are on one host") {
-  auto slice_bytes = [](int hosts, const std::string& transport, uint64_t cache_bytes, uint64_t slot_bytes) {
-    Topology topology = test::make_topology(hosts, 2 / hosts);
+  auto slice_bytes = [](int hosts, const std::string& transport, uint64_t cache_bytes, uint64_t slot_bytes,
+                        int nranks = 2, Collective collective = TUTTI_ALL_REDUCE) {
+    Topology topology = test::make_topology(hosts, nranks / hosts);
     topology.forced_transport = transport;
     for (TopologyHost& host : topology.hosts) host.inventory.caches = {{2, cache_bytes, 2, 1}};
     Tuning tuning;
-    tuning.algorithm = "direct_two_shot";
+    tuning.algorithm = collective == TUTTI_ALL_REDUCE ? "direct_two_shot" : "direct";
     tuning.max_slice_bytes = slot_bytes;
-    return must_choose(topology, bytes(64 << 20), tuning).plan.shape().slice_bytes;
+    Request request = bytes(64 << 20);
+    request.collective = collective;
+    if (has_root(collective)) request.root = 0;
+    return must_choose(topology, request, tuning).plan.shape().slice_bytes;
   };
   constexpr uint64_t kKiB = 1024;
-  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
+  for (int nranks : {2, 3, 4}) CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, nranks) == 256 * kKiB);
+  CHECK(slice_bytes(1, "", 512 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 2, TUTTI_REDUCE_SCATTER) == 256 * kKiB);
+  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 5) == 128 * kKiB);
+  CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 2, TUTTI_BROADCAST) == 128 * kKiB);
   CHECK(slice_bytes(2, "tcp", 1024 * kKiB, 512 * kKiB) == 128 * kKiB);
   CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 512 * kKiB) == 512 * kKiB);
   CHECK(slice_bytes(1, "tcp", 1024 * kKiB, 256 * kKiB) == 256 * kKiB);
