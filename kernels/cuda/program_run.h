@@ -275,7 +275,7 @@ class ProgramRun {
     return block * args_.count + slice_of(chunk, slice).begin;
   }
 
-  // ---- The elements of a chunk, as plan/partition.h cuts them.
+  // ---- The elements of a chunk, as plan/partition.h cuts them. Its slices are whole ones and a rest.
 
   TUTTI_HOST_DEVICE Range slice_of(int32_t chunk, uint64_t slice) const {
     Range range = range_of(chunk);

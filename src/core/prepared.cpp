@@ -42,19 +42,24 @@ Status PlanCache::use(Plan plan) {
     return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
                  shape.slice_bytes, shape.slice_bytes);
   }
-  uint64_t large_bytes = layout_.large_bytes(0, true);
   int slots = layout_.slots_in_use(0, true);
-  if (shape.slice_bytes > large_bytes && !prove(plan, certain_slots(2)).ok()) {
-    return error(Code::kInvalidUsage, "the plan needs more than 2 slots, which is what slices of {} bytes have where "
-                 "ranks take turns; make its slice_bytes {} or less, or start fewer ranks for each processor",
-                 shape.slice_bytes, large_bytes);
-  }
   if (slots < layout_.slots && !prove(plan, certain_slots(slots)).ok()) {
     return error(Code::kInvalidUsage, "the plan needs more than {} slots, which is what ranks that take turns have; "
                  "start fewer ranks for each processor", slots);
   }
+  needs_more_than_two_slots_ = layout_.large_bytes(0, true) != UINT64_MAX && !prove(plan, certain_slots(2)).ok();
+  TUTTI_TRY(check_large(shape, 1));
   fixed_ = std::move(plan);
   return {};
+}
+
+Status PlanCache::check_large(const PlanShape& shape, uint64_t growth) const {
+  uint64_t most = layout_.large_bytes(0, true) / growth / 64 * 64;
+  if (!needs_more_than_two_slots_ || shape.slice_bytes <= most) return {};
+  return error(Code::kInvalidUsage,
+               "the plan needs more than 2 slots, which is what its payloads of {} bytes have where ranks take turns; "
+               "make its slice_bytes {} or less, or start fewer ranks for each processor",
+               shape.slice_bytes * growth, most);
 }
 
 Result<Prepared*> PlanCache::get(const Request& request) {
@@ -83,6 +88,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
                    "not known; leave the file out",
                    name_of(request.collective));
     }
+    TUTTI_TRY(check_large(fixed_->shape(), partial_growth(request.collective, request.datatype, request.op)));
     prepared->plan = *fixed_;
     prepared->candidates = fixed_->shape().algorithm;
   } else {

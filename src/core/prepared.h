@@ -37,7 +37,7 @@ class PlanCache {
   PlanCache(const Topology& topology, int rank, Tuning tuning, const StreamLayout& layout);
 
   // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or
-  // asks for more channels or larger slices than the streams have.
+  // asks for more channels or larger slices than the streams have, or for more slots than are in use.
   Status use(Plan plan);
 
   // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
@@ -46,12 +46,15 @@ class PlanCache {
  private:
   using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;
   Result<std::unique_ptr<Prepared>> make(const Request& request) const;
+  // Of the plan that the user gave, whose partial results are so many times as large as slices.
+  Status check_large(const PlanShape& shape, uint64_t growth) const;
 
   const Topology& topology_;
   const int rank_;
   const StreamLayout& layout_;
   Tuning tuning_;
   std::optional<Plan> fixed_;
+  bool needs_more_than_two_slots_ = false;  // which is what large payloads have (MappedSlots)
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Key last_key_{};
   Prepared* last_ = nullptr;

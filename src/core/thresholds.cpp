@@ -71,20 +71,19 @@ bool streams_results(const Topology& topology, int rank, Collective collective, 
 }
 
 // Where many ranks take turns, all of them come to their slots before one comes to its own again: those of all pairs
-// should fit into the last level of caches together. Two are enough for every plan. Slices of reductions among a few
-// ranks are twice as large as others (planner/shape.cpp), and are to take as much of a core's own cache.
+// should fit into the last level of caches together. Two are enough for every plan. Slices of reductions among few
+// ranks are twice as large as others (planner/shape.cpp), and are to take no more of a core's own cache.
 MappedSlots mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes) {
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   const Cache* last = last_level(host.inventory);
   uint64_t ranks = host.ranks.size(), cpus = host.inventory.cpu.usable();
-  if (ranks <= cpus || last == nullptr) return {};
+  if (!takes_turns(host) || is_by_network_alone(topology) || last == nullptr) return {};
   uint64_t caches = ceil_div(cpus, static_cast<uint64_t>(std::max(1, last->cpus_sharing)));
   using Wide = unsigned __int128;
   Wide of_all_pairs = Wide{ranks} * (ranks - 1) * slot_bytes;
   constexpr Wide kLeast = 2, kMost = 1024;
-  uint64_t cache_bytes = cache_bytes_per_cpu(host.inventory);
   return {.most = static_cast<int>(std::clamp(Wide{caches} * last->size_bytes / of_all_pairs, kLeast, kMost)),
-          .large_bytes = cache_bytes > 0 ? cache_bytes / 8 : UINT64_MAX};
+          .large_bytes = share_of_cache(host.inventory, 8)};
 }
 
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice

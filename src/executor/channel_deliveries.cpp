@@ -46,10 +46,10 @@ ChannelRun::Step ChannelRun::share_slot(const Op& op) {
   size_t sharing = 0;
   for (uint32_t i = 0; i < op.sends.count; ++i) sharing += may_share(i) ? 1 : 0;
   if (sharing < 2) return Step::kDone;
-  if (const Peer* awaited = slots->awaited()) {
+  if (const Peer* awaited = slots->awaited(frame.value_bytes)) {
     for (uint32_t i = 0; i < op.sends.count; ++i) {
       const SendStream& to = peer(program_->sends[op.sends.first + i].peer).send_stream(channel_);
-      if (!may_share(i) || slots->all_went_to(to, sharing)) continue;
+      if (!may_share(i) || slots->all_went_to(to, sharing, frame.value_bytes)) continue;
       frame.is_makeshift = has_other_slots_ = true;
       return Step::kDone;
     }

@@ -27,7 +27,7 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
     Peer& to = peer(program_->sends[op.sends.first + i].peer);
     if (!to.send_stream(channel_).has_room()) return wait_for(to);
   }
-  const Peer* reads_common = awaits_common_ ? common_slots()->awaited() : nullptr;
+  const Peer* reads_common = awaits_common_ ? common_slots()->awaited(frame_->value_bytes) : nullptr;
   if (reads_common != nullptr) return wait_for(*reads_common);
   awaits_common_ = false;
   return Step::kDone;
@@ -132,7 +132,7 @@ ChannelRun::Step ChannelRun::refresh_slots(const Op& op) {
   if (frame.common != nullptr) {
     CommonSlots& slots = *common_slots();
     bool is_apart = slots.is_filled_apart(frame.origin, frame.value_bytes);
-    if (is_apart || slots.awaited() != nullptr) return compose(op, 0);
+    if (is_apart || slots.awaited(frame.value_bytes) != nullptr) return compose(op, 0);
     frame.common = slots.next(frame.value_bytes, call_->options.spread);
   }
   frame.destinations.resize(op.destinations.count);

@@ -18,15 +18,17 @@ class CommonSlots {
   CommonSlots(std::span<std::byte> arena, const StreamLayout& layout, int channel);
 
   bool empty() const { return ring_.count == 0; }
-  // A peer that has not released what lies where the next value goes; null: nobody has to, until that is taken.
-  const Peer* awaited() const;
+  // A peer that has not released what lies where the next value goes, which is of that size; null: nobody has to, until
+  // that is taken.
+  const Peer* awaited(uint64_t size_bytes) const;
   // Where that is.
   std::byte* next(uint64_t size_bytes, const Spread& spread) const {
     return ring_.slot(size_bytes) + ring_.offset(size_bytes, spread);
   }
-  // Whether all slots' values have gone to `count` streams, and these among them: then it is the same to wait for a
-  // slot as for those streams' own. Who waits otherwise may do so for a peer that waits for him.
-  bool all_went_to(const SendStream& stream, size_t count) const;
+  // Whether the values of all slots that come before that one's turn have gone to `count` streams, and this one among
+  // them: then it is the same to wait for a slot as for those streams' own. Who waits otherwise may do so for a peer
+  // that waits for him.
+  bool all_went_to(const SendStream& stream, size_t count, uint64_t size_bytes) const;
   // Stores the value there, when it is not stored by whatever computes it.
   void fill(PayloadOrigin origin, std::byte* slot, const std::byte* from, uint64_t size_bytes, const Spread& spread,
             float memory_ns_per_byte) {

@@ -58,13 +58,8 @@ void Peer::wish(int wish, bool pulls) {
 }
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {
-  SlotShape shape = layout_.shape(channel);
   auto count = static_cast<uint32_t>(layout_.slots_in_use(channel, mapped()));
-  return {.first = first,
-          .stride = shape.stride(),
-          .room_bytes = shape.room_bytes,
-          .large_bytes = layout_.large_bytes(channel, mapped()),
-          .count = count};
+  return {first, layout_.shape(channel), count, layout_.large_bytes(channel, mapped())};
 }
 
 size_t Peer::buffer_bytes() const {
@@ -174,7 +169,7 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
     if (peer_is_mapped_) stores_.count(payload.size());
     slot_users_[slots_.index(payload.size())] = sent_;
     slots_.advance(payload.size());
-    slot_user_ = slot_users_[slots_.latest()];
+    awaited_user_ = slot_users_[slots_.latest()];
   }
   if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
   return result;
@@ -215,6 +210,7 @@ void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_
 
 void RecvStream::release_held() {
   released_ = taken_;
+  // Of two slots by turns none is to spare: their sender hears at once.
   if (in_slot_) slots_owed_ += slots_.is_large(size_bytes_) ? most_slots_owed_ : 1;
   bool batch_full = slots_owed_ >= most_slots_owed_ || released_ - told_ >= most_lines_owed_;
   due_ = due_ || lent_ != Lent::kNo || in_common_slot_ || batch_full;

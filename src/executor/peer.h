@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/arithmetic.h"
+#include "base/check.h"
 #include "base/failure.h"
 #include "base/status.h"
 #include "executor/buffer_pool.h"
@@ -45,22 +46,30 @@ struct Spread {
 struct SlotRing {
   std::byte* first = nullptr;
   uint64_t stride = 0;
-  uint64_t room_bytes = 0;   // of each slot
+  uint64_t room_bytes = 0;            // of each slot
   uint64_t large_bytes = UINT64_MAX;  // payloads of more than that are large; only where there are more than two slots
   uint32_t count = 0;
   uint32_t next = 0;
-  uint32_t laps = 0;         // how often all have had their turn
-  uint32_t larges = 0;       // large payloads in a row so far
+  uint32_t laps = 0;                  // how often all have had their turn
+  uint32_t larges_in_row = 0;         // large payloads in a row so far
+
+  SlotRing(std::byte* first, const SlotShape& shape, uint32_t count, uint64_t large_bytes)
+      : first(first), stride(shape.stride()), room_bytes(shape.room_bytes), large_bytes(large_bytes), count(count) {
+    TUTTI_CHECK(large_bytes == UINT64_MAX || count > 2);
+  }
+  SlotRing() = default;
 
   bool is_large(uint64_t size_bytes) const { return size_bytes > large_bytes; }
-  // Where the next payload goes, which is of that size.
+  // Whether the next payload, which is of that size, goes where the last but one lies.
+  bool is_by_turns(uint64_t size_bytes) const { return is_large(size_bytes) && larges_in_row >= 2; }
+  // Where it goes.
   uint32_t index(uint64_t size_bytes) const { return is_large(size_bytes) ? latest() : next; }
   std::byte* slot(uint64_t size_bytes) const { return first + index(size_bytes) * stride; }
   // Of the slots where the next payload may go, the one that was taken last.
-  uint32_t latest() const { return larges < 2 ? next : (next + count - 2 + larges % 2) % count; }
+  uint32_t latest() const { return larges_in_row < 2 ? next : (next + count - 2 + larges_in_row % 2) % count; }
   void advance(uint64_t size_bytes) {
-    larges = is_large(size_bytes) ? larges + 1 : 0;
-    if (larges > 2 || ++next < count) return;
+    larges_in_row = is_large(size_bytes) ? larges_in_row + 1 : 0;
+    if (larges_in_row > 2 || ++next < count) return;
     next = 0;
     ++laps;
   }
@@ -70,7 +79,7 @@ struct SlotRing {
     uint64_t places = places_in_slot(size_bytes, spread);
     return places > 1 ? laps % places * padded(size_bytes) : 0;
   }
-  // So many places there are for such payloads, in all slots.
+  // So many places there are for such payloads in a row.
   uint64_t places(uint64_t size_bytes, const Spread& spread) const {
     return (is_large(size_bytes) ? 2 : count) * places_in_slot(size_bytes, spread);
   }
@@ -90,7 +99,7 @@ class SendStream {
 
   // Whether there is a line and a slot for one more message.
   bool has_room() const {
-    uint64_t to_be_freed = std::max(slot_user_, sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
+    uint64_t to_be_freed = std::max(awaited_user_, sent_ < line_count_ ? 0 : sent_ - line_count_ + 1);
     return freed_seen_ >= to_be_freed || freed() >= to_be_freed;
   }
   // Whether the peer has released the message with this number.
@@ -144,7 +153,7 @@ class SendStream {
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
-  uint64_t slot_user_ = 0;          // number of the last message that has taken slots_.latest()
+  uint64_t awaited_user_ = 0;          // number of the last message that has taken slots_.latest()
   std::vector<uint64_t> slot_users_;  // the same of each slot
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
   BufferPool::Buffer filling_;      // or ours

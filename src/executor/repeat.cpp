@@ -152,11 +152,13 @@ Repeat::Walk Repeat::act(const Action& action, uint64_t signature) {
 Repeat::Walk Repeat::find_common(const Action& action) {
   CommonSlots& slots = *action.common;
   if (slots.is_filled_apart(action.origin, action.size_bytes)) return Walk::kElse;
-  reads_common_ = slots.awaited();
+  reads_common_ = slots.awaited(action.size_bytes);
   if (reads_common_ != nullptr) {
     auto first = sharing_.begin() + action.index;
     bool may_wait = std::all_of(first, first + action.count,
-                                [&](const SendStream* to) { return slots.all_went_to(*to, action.count); });
+                                [&](const SendStream* to) {
+                                  return slots.all_went_to(*to, action.count, action.size_bytes);
+                                });
     return may_wait ? Walk::kWaits : Walk::kElse;
   }
   *action.target = slots.next(action.size_bytes, spread_);

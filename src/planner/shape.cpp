@@ -24,10 +24,9 @@ uint64_t fitting_slice_bytes(uint64_t wanted, uint32_t growth, const Tuning& tun
 
 // A slice takes a share of a core's second-level cache, so that there is room for the pieces of the two sides, the
 // result and what is on its way. Ranks that reduce wait for pieces of all others, a turn of each where they share a
-// processor, so among a few slices are as large as still stays in the cache. A socket within a host wants slices as
+// processor, so among few ranks slices are as large as still stays in the cache. A socket within a host wants slices as
 // large as the caches allow: each one less saves both sides a turn. Slices between GPUs are in no processor's cache.
 uint64_t cached_slice_bytes(const Topology& topology, Collective collective, const Tuning& tuning) {
-  constexpr uint64_t kLeast = 64 * 1024;
   constexpr int kFewRanks = 4;
   bool by_local_sockets = topology.hosts.size() == 1 && topology.forced_transport == "tcp";
   bool reduces_among_few = reduces(collective) && all_mapped(topology) && topology.nranks() <= kFewRanks;
@@ -37,7 +36,7 @@ uint64_t cached_slice_bytes(const Topology& topology, Collective collective, con
     bool all_on_gpus = std::all_of(host.ranks.begin(), host.ranks.end(),
                                    [&](int rank) { return topology.ranks[rank].gpu >= 0; });
     if (all_on_gpus) continue;
-    least = std::min(least, std::max(kLeast, cache_bytes_per_cpu(host.inventory) / pieces / 64 * 64));
+    least = std::min(least, share_of_cache(host.inventory, pieces));
   }
   return least;
 }
@@ -84,8 +83,7 @@ int workers_of(const Topology& topology, const Tuning& tuning) {
 }
 
 bool all_mapped(const Topology& topology) {
-  bool by_network = topology.forced_transport == "tcp" || topology.forced_transport == "verbs";
-  return topology.hosts.size() == 1 && !by_network;
+  return topology.hosts.size() == 1 && !is_by_network_alone(topology);
 }
 
 PlanShape basic_shape(std::string_view algorithm, const Topology& topology, const Request& request,

@@ -31,6 +31,11 @@ uint64_t cache_bytes_per_cpu(const Inventory& inventory) {
   return 0;
 }
 
+uint64_t share_of_cache(const Inventory& inventory, uint64_t pieces) {
+  constexpr uint64_t kLeast = 64 * 1024;
+  return std::max(kLeast, cache_bytes_per_cpu(inventory) / pieces / 64 * 64);
+}
+
 bool are_near(const Inventory& host) {
   constexpr uint64_t kNearNs = 100;  // 20 to 80 were seen, and from 150 on between far ones
   const Cache* last = last_level(host);

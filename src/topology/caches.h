@@ -11,6 +11,10 @@ const Cache* last_level(const Inventory& host);
 // The second-level cache's share of one processor; 0: unknown.
 uint64_t cache_bytes_per_cpu(const Inventory& inventory);
 
+// A payload of which a core's second-level cache has room for so many: whole lines, and at least 64 KiB, even where the
+// cache is unknown.
+uint64_t share_of_cache(const Inventory& inventory, uint64_t pieces);
+
 // Beside far cores payloads from so many bytes on do not come back to lines that the receiver's core still has; smaller
 // ones stay in the first-level caches, where few places are best.
 inline constexpr uint64_t kLeastSpreadBytes = 8 * 1024;

@@ -107,6 +107,11 @@ class Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
+// Whether ranks of a host, too, reach each other over a network alone, since the user wants that.
+inline bool is_by_network_alone(const Topology& topology) {
+  return topology.forced_transport == "tcp" || topology.forced_transport == "verbs";
+}
+
 // All links, those that are alike together, in the order of their first pair. A rank's link to itself is left out.
 struct LinkClass {
   TopologyLink link;

@@ -326,6 +326,11 @@ TEST_CASE("payloads of more than an eighth of a core's own cache go through two 
   auto large_bytes = [](int ranks, std::vector<Cache> caches) {
     Topology topology = one_host(ranks, 2);
     topology.hosts.front().inventory.caches = std::move(caches);
+    for (const char* transport : {"tcp", "verbs"}) {
+      topology.forced_transport = transport;
+      CHECK(mapped_slots_for(topology, 0, 256 << 10).large_bytes == UINT64_MAX);
+    }
+    topology.forced_transport.clear();
     return mapped_slots_for(topology, 0, 256 << 10).large_bytes;
   };
   const Cache last{.level = 3, .size_bytes = 32 << 20, .instances = 1, .cpus_sharing = 2};
@@ -334,8 +339,9 @@ TEST_CASE("payloads of more than an eighth of a core's own cache go through two 
   };
   CHECK(large_bytes(4, {own(1 << 20), last}) == 128 << 10);
   CHECK(large_bytes(4, {own(2 << 20), last}) == 256 << 10);
+  CHECK(large_bytes(4, {own(256 << 10), last}) == 64 << 10);  // no less than any slice
+  CHECK(large_bytes(4, {last}) == 64 << 10);
   CHECK(large_bytes(2, {own(1 << 20), last}) == UINT64_MAX);
-  CHECK(large_bytes(4, {last}) == UINT64_MAX);
   CHECK(large_bytes(4, {}) == UINT64_MAX);
 }
 

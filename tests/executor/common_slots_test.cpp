@@ -15,12 +15,12 @@ StreamLayout layout_of(int channels = 1) {
 }
 
 // A value of rank 0's slots has gone to those peers.
-void send(Ranks& ranks, std::initializer_list<int> peers) {
+void send(Ranks& ranks, std::initializer_list<int> peers, uint64_t size_bytes = kSlice) {
   CommonSlots& slots = ranks[0].common_slots()[0];
-  REQUIRE(slots.awaited() == nullptr);
-  std::byte* place = slots.next(kSlice, Spread());
-  slots.take(kSlice);
-  Message message{.kind = MessageKind::kCommon, .size_bytes = kSlice, .payload = {0, slots.offset_of(place)}};
+  REQUIRE(slots.awaited(size_bytes) == nullptr);
+  std::byte* place = slots.next(size_bytes, Spread());
+  slots.take(size_bytes);
+  Message message{.kind = MessageKind::kCommon, .size_bytes = size_bytes, .payload = {0, slots.offset_of(place)}};
   for (int peer : peers) {
     SendStream& to = ranks[0].peers()[peer]->send_stream(0);
     REQUIRE(to.send(message, kSignature, place).ok());
@@ -32,19 +32,20 @@ void send(Ranks& ranks, std::initializer_list<int> peers) {
 void receive(Ranks& ranks, int rank) {
   RecvStream& stream = ranks[rank].peers()[0]->recv_stream(0);
   REQUIRE(stream.ready());
-  const std::byte* payload = stream.payload_in_arena(decode(stream.next_line()));
+  Message message = decode(stream.next_line());
+  const std::byte* payload = stream.payload_in_arena(message);
   REQUIRE(payload != nullptr);
-  stream.take(MessageKind::kCommon, payload, kSlice, Lent::kNo);
+  stream.take(MessageKind::kCommon, payload, message.size_bytes, Lent::kNo);
   stream.release();
 }
 
-int awaited(Ranks& ranks) {
-  const Peer* peer = ranks[0].common_slots()[0].awaited();
+int awaited(Ranks& ranks, uint64_t size_bytes = kSlice) {
+  const Peer* peer = ranks[0].common_slots()[0].awaited(size_bytes);
   return peer == nullptr ? -1 : peer->rank();
 }
 
-bool all_went_to(Ranks& ranks, int peer, size_t count) {
-  return ranks[0].common_slots()[0].all_went_to(ranks[0].peers()[peer]->send_stream(0), count);
+bool all_went_to(Ranks& ranks, int peer, size_t count, uint64_t size_bytes = kSlice) {
+  return ranks[0].common_slots()[0].all_went_to(ranks[0].peers()[peer]->send_stream(0), count, size_bytes);
 }
 
 // What rank 0's messages of the first call are in a peer's arena.
@@ -93,6 +94,42 @@ TEST_CASE("who waits for a slot waits for peers to which every slot has gone") {
     send(ranks, {2});
   }
   CHECK(all_went_to(ranks, 2, 1));
+}
+
+TEST_CASE("large values take turns in two slots, and a small one after them waits for who reads its own") {
+  constexpr uint64_t kSmall = kSlice / 2;
+  StreamLayout layout = layout_of();
+  layout.slots = 3;
+  layout.mapped_slots.large_bytes = kSmall;
+  Ranks ranks(layout, fabric("shm").make);
+  const std::byte* arena = ranks[0].arena();
+  auto place_of_next = [&](uint64_t size_bytes) {
+    const std::byte* place = ranks[0].common_slots()[0].next(size_bytes, Spread());
+    return place - arena - static_cast<ptrdiff_t>(layout.common_offset(0));
+  };
+  const auto stride = static_cast<ptrdiff_t>(layout.common_shape().stride());
+  send(ranks, {1}, kSmall);
+  CHECK(place_of_next(kSlice) == stride);
+  send(ranks, {2});
+  CHECK(place_of_next(kSlice) == 2 * stride);
+  CHECK_FALSE(all_went_to(ranks, 2, 1));
+  send(ranks, {2});
+  CHECK(place_of_next(kSlice) == stride);
+  CHECK(place_of_next(kSmall) == 0);
+  CHECK(all_went_to(ranks, 2, 1));
+  CHECK_FALSE(all_went_to(ranks, 2, 1, kSmall));
+  CHECK(awaited(ranks) == 2);
+  CHECK(awaited(ranks, kSmall) == 1);
+  receive(ranks, 2);
+  CHECK(awaited(ranks) == -1);
+  CHECK(awaited(ranks, kSmall) == 1);
+  send(ranks, {2});
+  CHECK(place_of_next(kSlice) == 2 * stride);
+  CHECK(awaited(ranks) == 2);
+  receive(ranks, 1);
+  CHECK(awaited(ranks, kSmall) == -1);
+  send(ranks, {1}, kSmall);
+  CHECK(awaited(ranks, kSmall) == 2);
 }
 
 TEST_CASE("slots of different channels lie apart, and inside the arena") {

@@ -72,7 +72,8 @@ class Running {
         ranks_({.nranks = job.which.nranks,
                 .channels = plan_.shape().channels,
                 .slots = job.slots,
-                .slot_bytes = plan_.shape().slice_bytes},
+                .slot_bytes = plan_.shape().slice_bytes,
+                .mapped_slots = {.large_bytes = plan_.shape().slice_bytes / 2}},
                with_faults(job)) {
     for (int rank = 0; rank < job.which.nranks; ++rank) {
       programs_.push_back(programs_of(plan_, rank));

@@ -17,7 +17,8 @@ void check_all_ok(const std::vector<Status>& statuses) {
 }
 
 // Calls of every algorithm, `rounds` times, mixed with each other on the same streams.
-void run_every_algorithm(uint64_t seed, const std::string& over, int nranks, int slots, int rounds) {
+void run_every_algorithm(uint64_t seed, const std::string& over, int nranks, int slots, int rounds,
+                         uint64_t large_bytes = UINT64_MAX) {
   Chance chance(seed);
   std::vector<Case> cases;
   for (int round = 0; round < rounds; ++round) {
@@ -29,7 +30,11 @@ void run_every_algorithm(uint64_t seed, const std::string& over, int nranks, int
     }
   }
   INFO("seed " << seed << ", over " << over << ", " << nranks << " ranks, " << slots << " slots");
-  Ranks ranks({.nranks = nranks, .channels = kMostChannels, .slots = slots, .slot_bytes = kMostSliceBytes},
+  Ranks ranks({.nranks = nranks,
+               .channels = kMostChannels,
+               .slots = slots,
+               .slot_bytes = kMostSliceBytes,
+               .mapped_slots = {.large_bytes = large_bytes}},
               fabric(over).make);
   check_all_ok(run_calls(ranks, cases));
 }
@@ -65,6 +70,15 @@ TEST_CASE("two slots per stream are enough for every algorithm") {
 
 TEST_CASE("every algorithm of every collective gives each rank its result over shared memory") {
   for (int nranks : {2, 3, 4}) run_every_algorithm(kSeed + 20 + nranks, "shm", nranks, 4, 40);
+}
+
+TEST_CASE("payloads in two slots by turns change no result") {
+  for (int nranks : {2, 3, 4, 5}) {
+    for (int slots : {3, 4}) {
+      run_every_algorithm(kSeed + 50 + nranks, "shm", nranks, slots, 15, kMostSliceBytes / 4);
+      run_every_algorithm(kSeed + 60 + nranks, "shm", nranks, slots, 15, 64);
+    }
+  }
 }
 
 TEST_CASE("every algorithm of every collective gives each rank its result over TCP") {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kRoom = 512 << 10, kLeast = 16 << 10;
 
-SlotRing ring_of(uint32_t count) { return {.stride = kRoom + 192, .room_bytes = kRoom, .count = count}; }
+SlotRing ring_of(uint32_t count) { return {nullptr, {.room_bytes = kRoom}, count, UINT64_MAX}; }
 
 // Where a message of that size begins in the ring, and the next one's turn.
 uint64_t next_place(SlotRing& ring, uint64_t size_bytes, const Spread& spread) {

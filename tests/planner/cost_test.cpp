@@ -441,6 +441,8 @@ TEST_CASE("slices are shares of a core's cache, the largest where both ends of a
   constexpr uint64_t kKiB = 1024;
   for (int nranks : {2, 3, 4}) CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, nranks) == 256 * kKiB);
   CHECK(slice_bytes(1, "", 512 * kKiB, 512 * kKiB) == 128 * kKiB);
+  CHECK(slice_bytes(1, "", 256 * kKiB, 512 * kKiB) == 64 * kKiB);
+  CHECK(slice_bytes(1, "", 256 * kKiB, 512 * kKiB, 5) == 64 * kKiB);
   CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 2, TUTTI_REDUCE_SCATTER) == 256 * kKiB);
   CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 5) == 128 * kKiB);
   CHECK(slice_bytes(1, "", 1024 * kKiB, 512 * kKiB, 2, TUTTI_BROADCAST) == 128 * kKiB);
