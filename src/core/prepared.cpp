@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/pull_trials.h"
+#include "core/thresholds.h"
 #include "discovery/text_file.h"
 #include "executor/lower.h"
 #include "plan/partial.h"
@@ -42,19 +43,31 @@ Status PlanCache::use(Plan plan) {
     return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
                  shape.slice_bytes, shape.slice_bytes);
   }
-  int slots = layout_.slots_in_use(0, true);
+  const auto [slots, large_bytes] = least_slots();
   if (slots < layout_.slots && !prove(plan, certain_slots(slots)).ok()) {
     return error(Code::kInvalidUsage, "the plan needs more than {} slots, which is what ranks that take turns have; "
                  "start fewer ranks for each processor", slots);
   }
-  needs_more_than_two_slots_ = layout_.large_bytes(0, true) != UINT64_MAX && !prove(plan, certain_slots(2)).ok();
+  uint64_t largest_growth = reduces(shape.collective) ? kMostPartialGrowth : 1;
+  bool may_lack = shape.slice_bytes > large_bytes / largest_growth && certain_slots(slots) > certain_slots(2);
+  needs_more_than_two_slots_ = may_lack && !prove(plan, certain_slots(2)).ok();
   TUTTI_TRY(check_large(shape, 1));
   fixed_ = std::move(plan);
   return {};
 }
 
+std::pair<int, uint64_t> PlanCache::least_slots() const {
+  std::pair<int, uint64_t> least(layout_.slots, UINT64_MAX);
+  for (const TopologyHost& host : topology_.hosts) {
+    StreamLayout there = layout_;
+    there.mapped_slots = mapped_slots_for(topology_, host.ranks.front(), layout_.slot_bytes);
+    least = {std::min(least.first, there.slots_in_use(0, true)), std::min(least.second, there.large_bytes(0, true))};
+  }
+  return least;
+}
+
 Status PlanCache::check_large(const PlanShape& shape, uint64_t growth) const {
-  uint64_t most = layout_.large_bytes(0, true) / growth / 64 * 64;
+  uint64_t most = least_slots().second / growth / 64 * 64;
   if (!needs_more_than_two_slots_ || shape.slice_bytes <= most) return {};
   return error(Code::kInvalidUsage,
                "the plan needs more than 2 slots, which is what its payloads of {} bytes have where ranks take turns; "

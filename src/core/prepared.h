@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -42,6 +43,10 @@ class PlanCache {
 
   // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
   Result<Prepared*> get(const Request& request);
+
+  // How many slots are in use on the host that has fewest, and the most that a payload has without being large on any
+  // (MappedSlots): all ranks refuse the same plans.
+  std::pair<int, uint64_t> least_slots() const;
 
  private:
   using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;

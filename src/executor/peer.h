@@ -153,7 +153,7 @@ class SendStream {
   const uint64_t line_count_;
   SlotRing slots_;                  // the peer's, when they are mapped
   uint64_t offset_ = 0;             // in such a slot, of the message that is to take the next one
-  uint64_t awaited_user_ = 0;          // number of the last message that has taken slots_.latest()
+  uint64_t awaited_user_ = 0;       // number of the last message that has taken slots_.latest()
   std::vector<uint64_t> slot_users_;  // the same of each slot
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
   BufferPool::Buffer filling_;      // or ours

@@ -17,4 +17,7 @@ constexpr uint32_t partial_growth(Collective collective, Datatype datatype, Redu
   return grows ? static_cast<uint32_t>(sizeof(float) / size_of(datatype)) : 1;
 }
 
+// Of any datatype and operation.
+inline constexpr uint32_t kMostPartialGrowth = sizeof(float);
+
 }  // namespace tutti

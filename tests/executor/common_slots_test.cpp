@@ -132,6 +132,18 @@ TEST_CASE("large values take turns in two slots, and a small one after them wait
   CHECK(awaited(ranks, kSmall) == 2);
 }
 
+TEST_CASE("the first large values wait for all slots, as small ones do") {
+  StreamLayout layout = layout_of();
+  layout.slots = 3;
+  layout.mapped_slots.large_bytes = kSlice / 2;
+  Ranks ranks(layout, fabric("shm").make);
+  send(ranks, {1}, kSlice / 2);
+  send(ranks, {2}, kSlice / 2);
+  send(ranks, {2});
+  CHECK(awaited(ranks) == 1);
+  CHECK_FALSE(all_went_to(ranks, 2, 1));
+}
+
 TEST_CASE("slots of different channels lie apart, and inside the arena") {
   StreamLayout layout = layout_of(2);
   Ranks ranks(layout, fabric("shm").make);

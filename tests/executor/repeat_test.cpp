@@ -33,8 +33,9 @@ class Repeated {
         plan_(plan_for(which_)),
         ranks_({.nranks = which_.nranks,
                 .channels = plan_.shape().channels,
-                .slots = 2,
-                .slot_bytes = plan_.shape().slice_bytes},
+                .slots = 3,
+                .slot_bytes = plan_.shape().slice_bytes,
+                .mapped_slots = {.large_bytes = 64}},
                make),
         again_(which_.nranks) {
     for (int rank = 0; rank < which_.nranks; ++rank) {
@@ -317,6 +318,35 @@ TEST_CASE("a call made again waits for a slot that several share, or goes on oth
   CHECK(both.awaited_from().rank() == 2);
   release_next(2);
   CHECK(both.walk(kSignature) == Repeat::Walk::kDone);
+}
+
+TEST_CASE("a call made again waits for the slot that a value of its size takes") {
+  constexpr uint64_t kSignature = 7, kLarge = 128;
+  Ranks ranks({.nranks = 3, .channels = 1, .slots = 3, .slot_bytes = kLarge, .mapped_slots = {.large_bytes = 64}},
+              fabric("shm").make);
+  CommonSlots& slots = ranks[0].common_slots()[0];
+  std::byte* place = nullptr;
+  auto walk = [&](int rank, uint32_t size_bytes) {
+    Repeat repeat;
+    Peer& to = *ranks[0].peers()[rank];
+    repeat.begin_call({});
+    repeat.begin_op(1);
+    repeat.share_with(to.send_stream(0));
+    repeat.find_common(&place, slots, size_bytes, PayloadOrigin::kCopied);
+    repeat.send_common(to, to.send_stream(0), {.kind = MessageKind::kCommon, .size_bytes = size_bytes}, slots, &place);
+    repeat.start();
+    return repeat.walk(kSignature);
+  };
+  CHECK(walk(1, 64) == Repeat::Walk::kDone);
+  CHECK(walk(2, kLarge) == Repeat::Walk::kDone);
+  CHECK(walk(2, kLarge) == Repeat::Walk::kDone);
+  CHECK(walk(2, 64) == Repeat::Walk::kElse);  // its slot is rank 1's
+  CHECK(walk(2, kLarge) == Repeat::Walk::kWaits);
+  RecvStream& stream = ranks[2].peers()[0]->recv_stream(0);
+  REQUIRE(stream.ready());
+  stream.take(MessageKind::kCommon, stream.payload_in_arena(decode(stream.next_line())), kLarge, Lent::kNo);
+  stream.release();
+  CHECK(walk(2, kLarge) == Repeat::Walk::kDone);
 }
 
 TEST_CASE("a rank that makes a call again finds that its peer makes another one") {
