@@ -43,36 +43,28 @@ Status PlanCache::use(Plan plan) {
     return error(Code::kInvalidUsage, "the plan has slices of {} bytes; set TUTTI_SLOT_BYTES={} on all ranks",
                  shape.slice_bytes, shape.slice_bytes);
   }
-  const auto [slots, large_bytes] = least_slots();
-  if (slots < layout_.slots && !prove(plan, certain_slots(slots)).ok()) {
-    return error(Code::kInvalidUsage, "the plan needs more than {} slots, which is what ranks that take turns have; "
-                 "start fewer ranks for each processor", slots);
+  MappedSlots least = least_mapped_slots(topology_, layout_);
+  if (least.most < layout_.slots && !prove(plan, certain_slots(least.most)).ok()) {
+    return error(Code::kInvalidUsage,
+                 "the plan needs more than {} slots, which is what ranks that take turns have on one of the hosts; "
+                 "start fewer ranks for each of its processors", least.most);
   }
+  // A proof takes seconds with hundreds of ranks, so it is made only where a payload may be large.
   uint64_t largest_growth = reduces(shape.collective) ? kMostPartialGrowth : 1;
-  bool may_lack = shape.slice_bytes > large_bytes / largest_growth && certain_slots(slots) > certain_slots(2);
-  needs_more_than_two_slots_ = may_lack && !prove(plan, certain_slots(2)).ok();
-  TUTTI_TRY(check_large(shape, 1));
+  bool may_be_large = shape.slice_bytes > least.large_bytes / largest_growth;
+  bool needs_more = may_be_large && certain_slots(least.most) > certain_slots(2) && !prove(plan, certain_slots(2)).ok();
+  most_payload_bytes_ = needs_more ? least.large_bytes : UINT64_MAX;
+  TUTTI_TRY(check_payloads(shape, 1));
   fixed_ = std::move(plan);
   return {};
 }
 
-std::pair<int, uint64_t> PlanCache::least_slots() const {
-  std::pair<int, uint64_t> least(layout_.slots, UINT64_MAX);
-  for (const TopologyHost& host : topology_.hosts) {
-    StreamLayout there = layout_;
-    there.mapped_slots = mapped_slots_for(topology_, host.ranks.front(), layout_.slot_bytes);
-    least = {std::min(least.first, there.slots_in_use(0, true)), std::min(least.second, there.large_bytes(0, true))};
-  }
-  return least;
-}
-
-Status PlanCache::check_large(const PlanShape& shape, uint64_t growth) const {
-  uint64_t most = least_slots().second / growth / 64 * 64;
-  if (!needs_more_than_two_slots_ || shape.slice_bytes <= most) return {};
+Status PlanCache::check_payloads(const PlanShape& shape, uint64_t growth) const {
+  if (shape.slice_bytes * growth <= most_payload_bytes_) return {};
   return error(Code::kInvalidUsage,
-               "the plan needs more than 2 slots, which is what its payloads of {} bytes have where ranks take turns; "
-               "make its slice_bytes {} or less, or start fewer ranks for each processor",
-               shape.slice_bytes * growth, most);
+               "the plan needs more than 2 slots, which is what its payloads of {} bytes have on one of the hosts, "
+               "whose ranks take turns; make its slice_bytes {} or less, or start fewer ranks for each processor",
+               shape.slice_bytes * growth, most_payload_bytes_ / growth / 64 * 64);
 }
 
 Result<Prepared*> PlanCache::get(const Request& request) {
@@ -101,7 +93,7 @@ Result<std::unique_ptr<Prepared>> PlanCache::make(const Request& request) const 
                    "not known; leave the file out",
                    name_of(request.collective));
     }
-    TUTTI_TRY(check_large(fixed_->shape(), partial_growth(request.collective, request.datatype, request.op)));
+    TUTTI_TRY(check_payloads(fixed_->shape(), partial_growth(request.collective, request.datatype, request.op)));
     prepared->plan = *fixed_;
     prepared->candidates = fixed_->shape().algorithm;
   } else {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -38,28 +37,26 @@ class PlanCache {
   PlanCache(const Topology& topology, int rank, Tuning tuning, const StreamLayout& layout);
 
   // Runs `plan`, which the user gave, for every call of its collective. Errors: it is for another number of ranks, or
-  // asks for more channels or larger slices than the streams have, or for more slots than are in use.
+  // asks for more channels or larger slices than the streams have, or for more slots than are in use on any host. All
+  // ranks refuse alike.
   Status use(Plan plan);
 
-  // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache.
+  // Plans and lowers on first use. Does not block on other ranks. The result lives as long as the cache. Errors: the
+  // plan that the user gave has no room for partial results of the type, or not the order that the operation needs.
   Result<Prepared*> get(const Request& request);
-
-  // How many slots are in use on the host that has fewest, and the most that a payload has without being large on any
-  // (MappedSlots): all ranks refuse the same plans.
-  std::pair<int, uint64_t> least_slots() const;
 
  private:
   using Key = std::tuple<Collective, Datatype, ReduceOp, int, uint64_t>;
   Result<std::unique_ptr<Prepared>> make(const Request& request) const;
   // Of the plan that the user gave, whose partial results are so many times as large as slices.
-  Status check_large(const PlanShape& shape, uint64_t growth) const;
+  Status check_payloads(const PlanShape& shape, uint64_t growth) const;
 
   const Topology& topology_;
   const int rank_;
   const StreamLayout& layout_;
   Tuning tuning_;
   std::optional<Plan> fixed_;
-  bool needs_more_than_two_slots_ = false;  // which is what large payloads have (MappedSlots)
+  uint64_t most_payload_bytes_ = UINT64_MAX;  // of that plan: larger ones have two slots on a host, and it needs more
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
   Key last_key_{};
   Prepared* last_ = nullptr;

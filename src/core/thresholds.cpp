@@ -86,6 +86,17 @@ MappedSlots mapped_slots_for(const Topology& topology, int rank, uint64_t slot_b
           .large_bytes = share_of_cache(host.inventory, 8)};
 }
 
+MappedSlots least_mapped_slots(const Topology& topology, const StreamLayout& layout) {
+  MappedSlots least{.most = layout.slots};
+  for (const TopologyHost& host : topology.hosts) {
+    StreamLayout there = layout;
+    there.mapped_slots = mapped_slots_for(topology, host.ranks.front(), layout.slot_bytes);
+    least.most = std::min(least.most, there.slots_in_use(0, true));
+    least.large_bytes = std::min(least.large_bytes, there.large_bytes(0, true));
+  }
+  return least;
+}
+
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice
 // would have cost (Karlin, Li, Manasse, Owicki, SOSP 1991). A core that yields is everybody's who wants it, so that may
 // go on for longer. With more ranks than cores spinning only keeps the awaited rank from running, and between two of a

@@ -21,6 +21,10 @@ bool streams_results(const Topology& topology, int rank, Collective collective, 
 // How the slots of a collective's stream are used where the sender has mapped them.
 MappedSlots mapped_slots_for(const Topology& topology, int rank, uint64_t slot_bytes);
 
+// Of all hosts the fewest slots, and the least payload that goes through two: what a plan that all ranks run is held
+// against, alike on all of them.
+MappedSlots least_mapped_slots(const Topology& topology, const StreamLayout& layout);
+
 // The options "spin_us" and "yield_us" win.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config);
 // The same of a thread that runs one of the channels of a large call, of which each rank has so many.

@@ -98,10 +98,11 @@ TEST_CASE("no bytes of a stranger break a decoder") {
 
 TEST_CASE("a hello of another version names the rank and both versions") {
   Hello hello = hello_of(3, 8);
-  hello.version = 9;
+  hello.version = kWireVersion + 1;
   Status status = decode_hello(encode(hello)).status();
   CHECK(status.code() == Code::kInvalidUsage);
-  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 3 (pid 13 on hostD) speaks version 9"));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 3 (pid 13 on hostD) speaks version " +
+                                                            std::to_string(kWireVersion + 1)));
 }
 
 TEST_CASE("frames arrive whole however they are cut") {

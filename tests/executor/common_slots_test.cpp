@@ -132,7 +132,7 @@ TEST_CASE("large values take turns in two slots, and a small one after them wait
   CHECK(awaited(ranks, kSmall) == 2);
 }
 
-TEST_CASE("the first large values wait for all slots, as small ones do") {
+TEST_CASE("a large value that is not yet by turns may be waited with only if every slot went to its peers") {
   StreamLayout layout = layout_of();
   layout.slots = 3;
   layout.mapped_slots.large_bytes = kSlice / 2;

@@ -344,7 +344,9 @@ TEST_CASE("a call made again waits for the slot that a value of its size takes")
   CHECK(walk(2, kLarge) == Repeat::Walk::kWaits);
   RecvStream& stream = ranks[2].peers()[0]->recv_stream(0);
   REQUIRE(stream.ready());
-  stream.take(MessageKind::kCommon, stream.payload_in_arena(decode(stream.next_line())), kLarge, Lent::kNo);
+  const std::byte* payload = stream.payload_in_arena(decode(stream.next_line()));
+  REQUIRE(payload != nullptr);
+  stream.take(MessageKind::kCommon, payload, kLarge, Lent::kNo);
   stream.release();
   CHECK(walk(2, kLarge) == Repeat::Walk::kDone);
 }
