@@ -1,6 +1,6 @@
 // What follows from the measured costs of a rank's host for that rank alone: when its data path changes its ways, and
 // how long it waits awake. Pure functions. Other ranks may decide otherwise, but for mapped_slots_for(), which is the
-// same on all ranks of a host; what all must decide alike is in the Plan.
+// same on all ranks of a host, and least_mapped_slots(), the same on all; what else all decide alike is in the Plan.
 #pragma once
 
 #include "base/config.h"
