@@ -12,7 +12,7 @@
 namespace tutti::bootstrap {
 
 // Of the bootstrap's messages and of the arenas' layout (executor/stream_layout.h, executor/message.h).
-constexpr uint16_t kWireVersion = 9;
+constexpr uint16_t kWireVersion = 10;
 constexpr size_t kMaxHello = 512;                 // before a peer has proven anything it may send this much
 constexpr size_t kMaxMessage = (1u << 20) + 256;  // afterwards: 1 MiB of payload and our own header
 constexpr int kMaxRanks = 1 << 20;

@@ -14,7 +14,9 @@ ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   if (frame.value == nullptr) frame.origin = PayloadOrigin::kUnseen;
   frame.deliveries.clear();
   for (uint32_t i = 0; i < op.sends.count; ++i) {
-    frame.deliveries.push_back(choose_delivery(program_->sends[op.sends.first + i], slice));
+    const Send& send = program_->sends[op.sends.first + i];
+    frame.deliveries.push_back(choose_delivery(send, slice));
+    if (by_chunk_) mind_chunk(op, send, slice, frame.deliveries.back());
   }
   if (Step shared = share_slot(op); shared != Step::kDone) return shared;
   frame.has_slots = frame.common != nullptr;

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMostFrames = 64;  // longer Programs are those of large calls, or of many ranks
 // Of what is longer the receiver would take lines away while its sender still writes others.
 constexpr uint64_t kMostFetchedAheadBytes = 512;
+constexpr uint64_t kMostRoundsAtOnce = 16;
 
 Status malformed(const Peer& from, const Message& message) {
   return error(Code::kRemote, "rank {} sent a malformed message (kind {}, {} bytes)", from.rank(),
@@ -23,6 +24,7 @@ Status malformed(const Peer& from, const Message& message) {
 void ChannelRun::prepare(const Program& program) {
   temps_.resize(std::max<size_t>(temps_.size(), program.temps));
   frames_.resize(std::max(frames_.size(), std::min(program.ops.size(), kMostFrames) + 1));
+  chunks_.resize(std::max(chunks_.size(), program.ops.size()));
   size_t actions = 0;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
@@ -46,8 +48,11 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   growth_ = partial_growth(call.shape->collective, call.datatype, call.op);
   peer_outputs_.resize(std::max(peer_outputs_.size(), peers.size()));
   ahead_.resize(std::max(ahead_.size(), peers.size()));
+  tells_by_chunk_.resize(std::max(tells_by_chunk_.size(), peers.size()));
+  chunk_arrivals_.resize(std::max(chunk_arrivals_.size(), peers.size()));
   one_slice_ = call.partition.first_is_largest() && call.partition.slices(channel, 0) == 1;
   with_counts_ = has_counts(call.shape->collective);
+  by_chunk_ = call.shape->by_chunk && !one_slice_ && !with_counts_;
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   bool has_room = !with_counts_ || call.shape->channels == 1;
   // After a rendezvous even the last few bytes are put where they go: the host may not reach it.
@@ -82,6 +87,8 @@ void ChannelRun::begin() {
   for (int32_t rank : program_->peers) {
     peer_outputs_[rank] = {};
     ahead_[rank] = {};
+    tells_by_chunk_[rank] = 0;
+    chunk_arrivals_[rank] = {};
   }
   section_ = 0;
   enter_section();
@@ -157,6 +164,7 @@ void ChannelRun::next_round() {
 
 Result<Progress> ChannelRun::advance() {
   bool moved = false;
+  uint64_t rounds_done = 0;
   Step step = Step::kDone;
   awaited_ = nullptr;
   awaited_release_ = nullptr;
@@ -183,6 +191,11 @@ Result<Progress> ChannelRun::advance() {
     }
     if (step != Step::kDone) break;
     next_round();
+    // One that nobody makes wait comes back now and then all the same.
+    if (by_chunk_ && ++rounds_done == kMostRoundsAtOnce) {
+      waiting_for_ = -1;
+      return Progress::kMoved;
+    }
   }
   if (step == Step::kDone) step = settle();
   if (step != Step::kWaits) give_back_scratch();
@@ -221,6 +234,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   Peer& from = peer(op.peer);
   RecvStream& stream = from.recv_stream(channel_);
   stream.release();
+  if (by_chunk_ && is_spoken_for(op, slice)) return take_spoken(op, slice);
   if (!stream.ready()) {
     awaited_ = &stream;
     awaited_from_ = &from;
@@ -238,8 +252,10 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   }
   frame_->message = message;
   if (message.output) peer_outputs_[op.peer] = message.output;
+  if (message.by_chunk) tells_by_chunk_[op.peer] = 1;
+  chunk_arrivals_[op.peer] = {};
   Step accepted = accept(op, slice, stream);
-  if (accepted == Step::kDone && op.release) stream.release();
+  if (accepted == Step::kDone && op.release) release_from(op.peer, op, slice);
   return accepted;
 }
 
@@ -281,6 +297,9 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                      (is_inline ? message.size_bytes <= inline_bytes_ : theirs == mine) &&
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
+  if (message.kind == MessageKind::kReference && message.with_rest) {
+    well_formed = well_formed && by_chunk_ && slice == 0 && op.into == kNoChunk;
+  }
   if (well_formed) return {};
   return malformed(from, message);
 }
@@ -316,10 +335,16 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
         if (from.needs_poll()) from.poll();
         return wait_for(from);
       }
+      uint64_t lent_bytes = message.with_rest ? message.chunk_bytes : message.size_bytes;
       bool inside = memory->mapped != nullptr && message.payload.offset <= memory->size_bytes &&
-                    message.size_bytes <= memory->size_bytes - message.payload.offset;
+                    lent_bytes <= memory->size_bytes - message.payload.offset;
       if (!inside) return fail(error(Code::kRemote, "rank {} refers to memory that it has not shared", from.rank()));
       payload = memory->mapped + message.payload.offset;
+      if (message.with_rest) {
+        chunks_[index_of(op)] = payload;
+        chunk_arrivals_[op.peer] = {payload, message.size_bytes};
+        break;
+      }
       lent = Lent::kInPlace;
       if (into == nullptr) break;
       Step read = in_memory_of(from, [&] { return deliver(into, payload, message.size_bytes); });
@@ -343,6 +368,8 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
     }
   }
   stream.take(message.kind, payload, message.size_bytes, lent);
+  bool lends_chunk = chunk_arrivals_[op.peer].data != nullptr;
+  if (lends_chunk) stream.release();  // the message; the chunk is released for itself
   return Step::kDone;
 }
 

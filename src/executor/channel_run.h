@@ -77,6 +77,8 @@ class ChannelRun {
     std::byte* fill = nullptr;            // a slot that gets a copy of the value, which lies elsewhere too
     const std::byte* payload = nullptr;   // what the message carries or refers to
     Window into;                          // kDirect by a put: the payload goes here, in the peer's output
+    bool with_rest = false;               // of the message
+    bool is_silent = false;               // the message of another slice stands for this one
   };
   // What one kCompute works with, and where its value goes; of a kWait, how its message has to be. In a call that is
   // made again and again most of it stays.
@@ -138,6 +140,20 @@ class ChannelRun {
   template <typename Use>
   Step in_memory_of(Peer& lender, Use&& use);
   Status has_left(const Peer& lender) const;
+  bool is_lent(const Operand& arrival) {
+    return chunk_arrivals_[arrival.index].data != nullptr || peer(arrival.index).recv_stream(channel_).in_lent_memory();
+  }
+  void release_from(int32_t rank, const Op& op, uint64_t slice);
+
+  // Messages that stand for all slices of a chunk (PlanShape::by_chunk).
+  bool says_by_chunk(const Peer& to) const;
+  // Of results of this rank that go into the peer's output, or the other way round.
+  bool go_by_chunk(Peer& one) const { return tells_by_chunk_[one.rank()] != 0 && says_by_chunk(one); }
+  bool lends_chunk(const Op& op, const Send& send) const;
+  bool is_spoken_for(const Op& op, uint64_t slice);
+  Step take_spoken(const Op& op, uint64_t slice);
+  Step await_outputs(const Op& op, uint64_t slice);
+  void mind_chunk(const Op& op, const Send& send, uint64_t slice, Delivery& delivery);
 
   // Computing and sending.
   Step await_slots(const Op& op);
@@ -179,7 +195,7 @@ class ChannelRun {
   size_t streamed_destinations(const Op& op) const;
   Step send_all(const Op& op);
   Message describe(const Op& op, const Send& send, const Delivery& delivery) const;
-  void release(const Op& op);
+  void release(const Op& op, uint64_t slice);
 
   std::span<std::byte> output_piece(int chunk, uint64_t slice) const {
     Piece piece = call_->partition.output(channel_, chunk, slice);
@@ -191,9 +207,9 @@ class ChannelRun {
   void give_back_scratch();
   void prepare_own_op();
   Frame& frame_of(const Op& op) {
-    auto index = static_cast<size_t>(&op - program_->ops.data());
-    return frames_[std::min(index, frames_.size() - 1)];
+    return frames_[std::min(index_of(op), frames_.size() - 1)];
   }
+  size_t index_of(const Op& op) const { return static_cast<size_t>(&op - program_->ops.data()); }
   void enter_section();
   void next_round();
   bool runs_in_round(const Op& op) const;
@@ -222,6 +238,7 @@ class ChannelRun {
   uint64_t round_ = 0;
   uint64_t rounds_ = 0;
   bool one_slice_ = false;                 // no chunk of this call has more
+  bool by_chunk_ = false;                  // messages may stand for all slices of a chunk
   bool with_counts_ = false;               // that only the two ends of a block know
   size_t inline_bytes_ = 0;                // the largest payload that a line may hold in this call
   uint64_t fetched_ahead_bytes_ = 0;       // of the slot of a message that is awaited
@@ -248,6 +265,9 @@ class ChannelRun {
   BufferPool::Buffer multiplied_;      // a piece of the input times the factor
   std::vector<Window> peer_outputs_;   // by rank: the peer's output of this call, as far as known
   std::vector<Ahead> ahead_;           // by rank
+  std::vector<uint8_t> tells_by_chunk_;   // by rank: whether a message of this call has said so
+  std::vector<const std::byte*> chunks_;  // by op: of a kWait, the chunk that the message of its first slice has lent
+  std::vector<Value> chunk_arrivals_;     // by rank: the arrival, while it lies in such a chunk
 };
 
 }  // namespace tutti

@@ -18,7 +18,7 @@ ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
     sent_ = 0;
   }
   Step sent = send_all(op);
-  if (sent == Step::kDone) release(op);
+  if (sent == Step::kDone) release(op, slice);
   return sent;
 }
 
@@ -36,6 +36,7 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
 ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
   frame_->stays_in = 0;
   Step gathered = gather(op, slice);
+  if (gathered == Step::kDone && by_chunk_) gathered = await_outputs(op, slice);
   if (gathered != Step::kDone) return gathered;
   Step chosen = choose_deliveries(op, slice);
   frame_->stays_in = chosen == Step::kDone && will_stay(op) ? starts_ : 0;
@@ -194,9 +195,10 @@ ChannelRun::Value ChannelRun::value_of(const Operand& operand, uint64_t slice) {
     }
     case Space::kArrival: break;
   }
-  const RecvStream& stream = peer(operand.index).recv_stream(channel_);
   frame_->has_arrivals = true;
-  frame_->has_lender = frame_->has_lender || stream.in_lent_memory();
+  frame_->has_lender = frame_->has_lender || is_lent(operand);
+  if (const Value& in_chunk = chunk_arrivals_[operand.index]; in_chunk.data != nullptr) return in_chunk;
+  const RecvStream& stream = peer(operand.index).recv_stream(channel_);
   return {stream.payload(), stream.size_bytes()};
 }
 
@@ -221,8 +223,7 @@ void ChannelRun::visit_lenders(const Op& op, Visit&& visit) {
   for (uint32_t i = 0; i < op.sources.count; ++i) {
     const Operand& operand = program_->operands[op.sources.first + i];
     if (operand.space != Space::kArrival) continue;
-    Peer& from = peer(operand.index);
-    if (from.recv_stream(channel_).in_lent_memory()) visit(from);
+    if (is_lent(operand)) visit(peer(operand.index));
   }
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     bool is_stored = frame_->deliveries[i].kind == MessageKind::kDirect && !frame_->deliveries[i].into;
@@ -341,6 +342,7 @@ ChannelRun::Step ChannelRun::send_all(const Op& op) {
   for (; sent_ < op.sends.count; ++sent_) {
     const Send& send = program_->sends[op.sends.first + sent_];
     Delivery& delivery = frame_->deliveries[sent_];
+    if (delivery.is_silent) continue;
     Peer& to = peer(send.peer);
     RemoteSlice into;
     if (delivery.into) {
@@ -363,6 +365,8 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   Message message;
   message.kind = delivery.kind;
   message.size_bytes = frame_->value_bytes;
+  message.by_chunk = by_chunk_ && says_by_chunk(*(*peers_)[send.peer]);
+  message.with_rest = delivery.with_rest;
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window ? call_->output_window : call_->landing;
   message.chunk_bytes = one_slice_ && !with_counts_ ? frame_->piece_bytes : chunk_bytes(op);
@@ -382,10 +386,8 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   return message;
 }
 
-void ChannelRun::release(const Op& op) {
-  for (uint32_t i = 0; i < op.releases.count; ++i) {
-    peer(program_->releases[op.releases.first + i]).recv_stream(channel_).release();
-  }
+void ChannelRun::release(const Op& op, uint64_t slice) {
+  for (uint32_t i = 0; i < op.releases.count; ++i) release_from(program_->releases[op.releases.first + i], op, slice);
 }
 
 }  // namespace tutti

@@ -122,8 +122,9 @@ class SectionLowering {
     size_t begin = steps_[first].kind == StepKind::kPut ? first : first + 1;
     Span span{static_cast<uint32_t>(program_.sends.size()), static_cast<uint32_t>(end - begin)};
     for (size_t j = begin; j < end; ++j) {
-      Send send{steps_[j].peer, steps_[j].into, {}};
+      Send send{.peer = steps_[j].peer, .into = steps_[j].into};
       if (!steps_[j].sources.empty()) {
+        send.is_of_input = steps_[j].sources[0].space == Space::kInput;
         Place source = is_copy_of_input(first) ? steps_[first].sources[0] : steps_[j].sources[0];
         send.source = {source.space, source.index};
       }

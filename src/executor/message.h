@@ -41,13 +41,17 @@ struct Message {
   MessageKind kind = MessageKind::kSignal;
   uint64_t size_bytes = 0;
   Window payload;           // kReference; of kSlot only the offset within the slot, of kCommon within the arena
-  uint64_t address = 0;     // kPull,
-  bool with_rest = false;   // behind which all that follows of the payload's chunk is there already
+  uint64_t address = 0;     // kPull
+  // kPull, kReference: all that follows of the payload's chunk lies behind it, and is there already. No other message
+  // of the chunk comes after such a reference.
+  bool with_rest = false;
   Window output;            // the sender's output of this call; none with kInline
+  bool by_chunk = false;    // the sender sends and takes results by chunk (PlanShape::by_chunk)
   uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
 };
 
-// Word 2.
+// Word 2, in which kinds have six bits.
+inline constexpr uint64_t kByChunkBit = 1 << 6, kWithRestBit = 1 << 7;
 constexpr uint64_t kind_and_size(MessageKind kind, uint64_t size_bytes) {
   return static_cast<uint64_t>(kind) | size_bytes << 8;
 }
@@ -58,15 +62,14 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
   Line line;
   line.words[0] = number;
   line.words[1] = signature;
-  line.words[2] = kind_and_size(message.kind, message.size_bytes);
+  line.words[2] = kind_and_size(message.kind, message.size_bytes) | (message.by_chunk ? kByChunkBit : 0) |
+                  (message.with_rest ? kWithRestBit : 0);
   if (message.kind == MessageKind::kInline) {
     std::memcpy(&line.words[3], inline_payload, message.size_bytes);
     return line;
   }
-  bool is_pull = message.kind == MessageKind::kPull;
-  uint32_t low = is_pull ? static_cast<uint32_t>(message.with_rest) : message.payload.memory_id;
-  line.words[3] = low | static_cast<uint64_t>(message.output.memory_id) << 32;
-  line.words[4] = is_pull ? message.address : message.payload.offset;
+  line.words[3] = message.payload.memory_id | static_cast<uint64_t>(message.output.memory_id) << 32;
+  line.words[4] = message.kind == MessageKind::kPull ? message.address : message.payload.offset;
   line.words[5] = message.output.offset;
   line.words[6] = message.chunk_bytes;
   return line;
@@ -75,23 +78,27 @@ inline Line encode(const Message& message, uint64_t number, uint64_t signature, 
 // The message's payload lies so far behind the start of its slot.
 inline void set_offset_in_slot(Line& line, uint64_t offset) { line.words[4] = offset; }
 
-inline MessageKind kind_of(const Line& line) { return static_cast<MessageKind>(line.words[2] & 0xff); }
+inline MessageKind kind_of(const Line& line) { return static_cast<MessageKind>(line.words[2] & (kByChunkBit - 1)); }
+
+inline bool has_rest(const Line& line) { return (line.words[2] & kWithRestBit) != 0; }
 
 inline Message decode(const Line& line) {
   Message message;
   message.kind = kind_of(line);
   message.size_bytes = line.words[2] >> 8;
+  message.with_rest = has_rest(line);
+  message.by_chunk = (line.words[2] & kByChunkBit) != 0;
   if (message.kind == MessageKind::kInline) return message;
   message.payload = {static_cast<uint32_t>(line.words[3]), line.words[4]};
   message.address = line.words[4];
-  message.with_rest = message.kind == MessageKind::kPull && static_cast<uint32_t>(line.words[3]) != 0;
   message.output = {static_cast<uint32_t>(line.words[3] >> 32), line.words[5]};
   message.chunk_bytes = line.words[6];
   return message;
 }
 
-inline uint64_t load_counter(const Line& line) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(line.words[0])).load(std::memory_order_acquire);
+inline uint64_t load_word(const Line& line, int word) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(line.words[word])).load(std::memory_order_acquire);
 }
+inline uint64_t load_counter(const Line& line) { return load_word(line, 0); }
 
 }  // namespace tutti

@@ -171,7 +171,11 @@ Result<PutResult> SendStream::send(Line&& line, std::span<const std::byte> paylo
     slots_.advance(payload.size());
     awaited_user_ = slot_users_[slots_.latest()];
   }
-  if (kind == MessageKind::kReference || kind == MessageKind::kPull) referenced_ = sent_;
+  if (kind == MessageKind::kReference && has_rest(line)) {
+    ++chunks_lent_;
+  } else if (kind == MessageKind::kReference || kind == MessageKind::kPull) {
+    referenced_ = sent_;
+  }
   return result;
 }
 
@@ -217,10 +221,19 @@ void RecvStream::release_held() {
   tell();
 }
 
+void RecvStream::release_chunk() {
+  // Where the sender sees the new count beside the messages' old one, what was read here comes before that, too.
+  std::atomic_thread_fence(std::memory_order_release);
+  ++chunks_released_;
+  due_ = true;
+  tell();
+}
+
 void RecvStream::tell() {
   if (!due_) return;
   Line line;
   line.words[0] = released_;
+  line.words[1] = chunks_released_;
   RemoteSlice where{&peer_.remote_arena_, freed_offset_};
   // Where traffic goes one way no next message comes that could carry it.
   bool goes_both_ways = may_wait_ && peer_.messages_ > sent_at_tell_;

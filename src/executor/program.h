@@ -25,6 +25,7 @@ struct Send {
   int32_t peer = 0;
   int32_t into = kNoChunk;
   Operand source;  // kInput or kOutput, else meaningless
+  bool is_of_input = false;  // by the plan's own step: what it copies from there before may be sent from there, too
 };
 
 struct Span {

@@ -29,12 +29,14 @@ struct Message {
   bool by_reference = false;  // read `from` when it is needed
   bool directly = false;      // stored into the receiver's output at any time from now to the Wait
   bool stored = false;
+  bool lends_chunk = false;   // stands for all slices of the chunk
   Cell from;
   int value = Expressions::kGarbage;
 };
 
 struct Stream {
   std::vector<Message> messages;  // all of both calls
+  std::vector<Message> silent;    // what is stored directly, and of which the message of another slice tells
   size_t waited = 0;
   size_t released = 0;
 };
@@ -83,10 +85,15 @@ class Machine {
   }
 
  private:
+  struct Arrival {
+    size_t message = 0;
+    uint64_t slice = 0;
+  };
   struct Running {
     Cursor cursor;
-    std::map<int, int> temps;                     // temp -> expression
-    std::map<int, std::pair<int, size_t>> arrivals;  // peer -> (peer, message)
+    std::map<int, int> temps;                            // temp -> expression
+    std::map<int, Arrival> arrivals;                     // by peer
+    std::map<std::pair<size_t, size_t>, size_t> chunks;  // (section, step) of a Wait -> message that lends the chunk
   };
   struct Rank {
     bool in_place = false;
@@ -205,25 +212,38 @@ class Machine {
     const Step& step = running.cursor.step();
     if (step.kind == StepKind::kPut && !TUTTI_TRY(put(rank, channel, running))) return false;
     if (step.kind == StepKind::kWait && !wait(rank, channel, running)) return false;
+    bool is_silent = step.kind == StepKind::kWait && step.into != kNoChunk && !running.cursor.is_last_slice() &&
+                     go_by_chunk(step.peer, rank);
     if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) TUTTI_TRY(compute(rank, channel, running));
     const SectionFacts& facts = facts_[rank * shape_.channels + channel][running.cursor.section()];
     for (int peer : facts.released[running.cursor.step_index()]) {
-      ++stream(peer, rank, channel).released;
-      --ranks_[peer].unreleased;
+      if (!is_silent) release(rank, peer, channel, running);
     }
     running.cursor.advance();
     return true;
   }
 
+  void release(int rank, int peer, int channel, const Running& running) {
+    Stream& in = stream(peer, rank, channel);
+    auto arrival = running.arrivals.find(peer);
+    bool is_of_chunk = arrival != running.arrivals.end() && in.messages[arrival->second.message].lends_chunk;
+    if (!is_of_chunk || arrival->second.slice == 0) ++in.released;  // the message
+    if (!is_of_chunk || running.cursor.is_last_slice()) --ranks_[peer].unreleased;
+  }
+
   Result<bool> put(int rank, int channel, Running& running) {
     const Step& step = running.cursor.step();
     Stream& out = stream(rank, step.peer, channel);
-    if (out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
+    bool lends_chunk = lends_chunks(rank, step);
+    if (lends_chunk && running.cursor.slice() > 0) return true;
+    bool is_silent = step.into != kNoChunk && !running.cursor.is_last_slice() && go_by_chunk(rank, step.peer);
+    if (!is_silent && out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
     Message message;
     message.call = ranks_[rank].entered - 1;
     message.slice = running.cursor.slice();
     message.into = step.into;
     message.payload = !step.sources.empty();
+    message.lends_chunk = lends_chunk;
     if (message.payload) {
       const Place& source = step.sources[0];
       bool in_buffer = source.space == Space::kInput || source.space == Space::kOutput;
@@ -237,9 +257,10 @@ class Machine {
       bool open = options_.use_permissions && holds(shape_.deliver_directly, receiver.in_place);
       message.directly = open && step.into != kNoChunk && in_same_call;
     }
-    out.messages.push_back(message);
-    ++ranks_[rank].unreleased;
-    if (message.directly) direct_.push_back({rank, step.peer, channel, out.messages.size() - 1});
+    std::vector<Message>& messages = is_silent ? out.silent : out.messages;
+    messages.push_back(message);
+    if (message.directly) direct_.push_back({rank, step.peer, channel, is_silent, messages.size() - 1});
+    if (!is_silent) ++ranks_[rank].unreleased;
     return true;
   }
 
@@ -249,28 +270,63 @@ class Machine {
       std::swap(direct_.back(), direct_[random_() % direct_.size()]);
       Direct next = direct_.back();
       direct_.pop_back();
-      store(next.from, next.to, next.channel, stream(next.from, next.to, next.channel).messages[next.message]);
+      Stream& by = stream(next.from, next.to, next.channel);
+      store(next.from, next.to, next.channel, (next.is_silent ? by.silent : by.messages)[next.message]);
     }
   }
 
   void store(int from, int to, int channel, Message& message) {
     if (std::exchange(message.stored, true)) return;
-    memory(to, channel, {Space::kOutput, message.into, message.slice}) = payload_of(from, channel, message);
+    int payload = payload_of(from, channel, message, message.slice);
+    memory(to, channel, {Space::kOutput, message.into, message.slice}) = payload;
   }
 
-  int payload_of(int from, int channel, const Message& message) {
-    return message.by_reference ? memory(from, channel, message.from) : message.value;
+  int payload_of(int from, int channel, const Message& message, uint64_t slice) {
+    Cell of_slice = message.from;
+    of_slice.slice = slice;
+    return message.by_reference ? memory(from, channel, of_slice) : message.value;
+  }
+
+  // Whether in the current call of `rank` one of two ways is open to it that depend on where memory lies.
+  bool by_chance(int rank, int peer, uint64_t which) const {
+    if (!options_.use_permissions || !shape_.by_chunk) return false;
+    uint64_t number = static_cast<uint64_t>(rank) * shape_.nranks + peer;
+    number = (number * kCalls + ranks_[rank].entered) * 2 + which;
+    return ((number + 1) * 0x9e3779b97f4a7c15 * (2 * options_.seed + 1) >> 40) % 4 != 0;
+  }
+  bool lends_chunks(int rank, const Step& step) const {
+    bool is_input = !step.sources.empty() && step.sources[0].space == Space::kInput && step.into == kNoChunk;
+    return is_input && holds(shape_.by_reference, ranks_[rank].in_place) && by_chance(rank, step.peer, 0);
+  }
+  // Of what `from` puts into the output of `to`; both are in the same call.
+  bool go_by_chunk(int from, int to) const {
+    bool may_store = holds(shape_.deliver_directly, ranks_[to].in_place);
+    return may_store && by_chance(from, to, 1) && by_chance(to, from, 1);
   }
 
   bool wait(int rank, int channel, Running& running) {
     const Step& step = running.cursor.step();
+    const Cursor& cursor = running.cursor;
     Stream& in = stream(step.peer, rank, channel);
+    bool by_chunk = step.into != kNoChunk && go_by_chunk(step.peer, rank);
+    auto chunk = running.chunks.find({cursor.section(), cursor.step_index()});
+    if (chunk != running.chunks.end()) {
+      running.arrivals[step.peer] = {chunk->second, cursor.slice()};
+      return true;
+    }
+    running.arrivals.erase(step.peer);
+    if (by_chunk && !cursor.is_last_slice()) return true;
     if (in.waited == in.messages.size()) return false;
     size_t index = in.waited++;
-    if (in.messages[index].into != kNoChunk) {
-      store(step.peer, rank, channel, in.messages[index]);
-    } else {
-      running.arrivals[step.peer] = {step.peer, index};
+    const Message& message = in.messages[index];
+    if (message.into == kNoChunk) {
+      running.arrivals[step.peer] = {index, cursor.slice()};
+      if (message.lends_chunk) running.chunks[{cursor.section(), cursor.step_index()}] = index;
+      return true;
+    }
+    store(step.peer, rank, channel, in.messages[index]);
+    for (Message& silent : in.silent) {
+      if (silent.into == message.into) store(step.peer, rank, channel, silent);
     }
     return true;
   }
@@ -280,8 +336,9 @@ class Machine {
       case Space::kTemp:
         return running.temps[place.index];
       case Space::kArrival: {
-        auto [peer, index] = running.arrivals[place.index];
-        return payload_of(peer, channel, stream(peer, rank, channel).messages[index]);
+        const Arrival& arrival = running.arrivals[place.index];
+        const Message& message = stream(place.index, rank, channel).messages[arrival.message];
+        return payload_of(place.index, channel, message, arrival.slice);
       }
       default:
         return memory(rank, channel, {place.space, place.index, running.cursor.slice()});
@@ -321,6 +378,7 @@ class Machine {
 
   struct Direct {
     int from, to, channel;
+    bool is_silent;
     size_t message;
   };
 

@@ -39,6 +39,7 @@ class Cursor {
   size_t step_index() const { return step_; }
   const Step& step() const { return part_->sections[section_].steps[step_]; }
   uint64_t slice() const { return round_ - step().lag; }
+  bool is_last_slice() const { return slice() + 1 == slices_of(step_); }
   void advance() {
     ++step_;
     settle();

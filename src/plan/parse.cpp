@@ -182,6 +182,7 @@ Result<PlanShape> parse_shape(const JsonValue& value) {
   shape.groups = TUTTI_TRY(reader.numbers("groups", 1, shape.nranks));
   shape.order = TUTTI_TRY(reader.numbers("order", 0, shape.nranks - 1));
   shape.rendezvous = TUTTI_TRY(reader.number("rendezvous", 0, 1, 0)) != 0;
+  shape.by_chunk = TUTTI_TRY(reader.number("by_chunk", 0, 1, 0)) != 0;
   shape.by_reference = TUTTI_TRY(parse_permission(reader, "by_reference"));
   shape.deliver_directly = TUTTI_TRY(parse_permission(reader, "deliver_directly"));
   TUTTI_TRY(reader.finish());

@@ -47,8 +47,10 @@ class Partition {
   uint64_t block_bytes(int chunk) const { return count_of(chunk) * element_bytes_; }
   // Bytes of one slice of a chunk on the channel.
   uint64_t slice_bytes(int channel, int chunk, uint64_t slice) const {
-    return slice_within(size_bytes(channel, chunk), slice).size_bytes;
+    return this->slice(channel, chunk, slice).size_bytes;
   }
+  // The same, and where it begins in the chunk's part of the channel.
+  Piece slice(int channel, int chunk, uint64_t slice) const { return slice_within(size_bytes(channel, chunk), slice); }
   // In the caller's input or output, of chunks that they hold. slice < slices(channel, chunk).
   Piece input(int channel, int chunk, uint64_t slice) const { return piece(input_, channel, chunk, slice); }
   Piece output(int channel, int chunk, uint64_t slice) const { return piece(output_, channel, chunk, slice); }

@@ -45,6 +45,7 @@ class Digest {
     if (!shape.order.empty()) add(std::string_view("order"));
     for (int rank : shape.order) add_signed(rank);
     if (shape.rendezvous) add(std::string_view("rendezvous"));
+    if (shape.by_chunk) add(std::string_view("by_chunk"));
   }
   void add_signed(int64_t value) { add(static_cast<uint64_t>(value)); }
   uint64_t value() const { return hash_; }

@@ -132,6 +132,13 @@ struct PlanShape {
   // Before all else, receivers of messages `into` their outputs send bare signals to those that put them, which wait
   // for these: so that where the outputs are is known from the first message on. These steps are part of the Plan.
   bool rendezvous = false;
+  // Whether one message may stand for all slices of a chunk, where memory is shared. Of a Put from kInput that is not
+  // `into` an output and may be read in place (by_reference) that of the first slice: the peer may read all of the
+  // chunk until it releases the last one. Of Puts `into` an output that are stored straight there (deliver_directly),
+  // between two ranks that have both said so before, that of the last slice: with it all are there. Puts of other
+  // slices then send nothing, and Waits for them are over at once. So before a Put or Wait `into` an output there is a
+  // Put to the peer and a Wait on it, and its section does not read what comes there. The checker proves the rest.
+  bool by_chunk = false;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 

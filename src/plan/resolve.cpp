@@ -223,12 +223,47 @@ Status check_shape(const PlanShape& shape) {
   return {};
 }
 
+namespace {
+
+// What PlanShape::by_chunk asks of the part, of a step that names an output: "" where it has that.
+std::string_view fault_by_chunk(const RankPlan& part, size_t section, size_t step) {
+  const Section& own = part.sections[section];
+  const Step& into = own.steps[step];
+  // Of the first slice.
+  auto comes_before = [&](StepKind kind) {
+    for (size_t s = 0; s <= section; ++s) {
+      const std::vector<Step>& steps = part.sections[s].steps;
+      for (size_t i = 0; i < steps.size(); ++i) {
+        bool is_before = s < section || steps[i].lag < into.lag || (steps[i].lag == into.lag && i < step);
+        if (is_before && steps[i].kind == kind && steps[i].peer == into.peer) return true;
+      }
+    }
+    return false;
+  };
+  if (!comes_before(StepKind::kPut)) return "by_chunk is 1, but no put to the peer comes before";
+  if (!comes_before(StepKind::kWait)) return "by_chunk is 1, but no wait on the peer comes before";
+  if (into.kind == StepKind::kPut) return {};
+  for (const Step& other : own.steps) {
+    auto reads = [&](const Place& place) { return place.space == Space::kOutput && place.index == into.into; };
+    bool is_read = std::any_of(other.sources.begin(), other.sources.end(), reads);
+    if (is_read) return "by_chunk is 1, but its section reads what comes into the output";
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<PartFacts> resolve(const PlanShape& shape, const RankPlan& part, int rank, int channel) {
   PartFacts facts;
   for (size_t s = 0; s < part.sections.size(); ++s) {
     Resolver resolver(shape, part.sections[s], rank);
     for (size_t i = 0; i < part.sections[s].steps.size(); ++i) {
       Status status = resolver.run_step(static_cast<int>(i));
+      bool asks_more = status.ok() && shape.by_chunk && part.sections[s].steps[i].into != kNoChunk;
+      if (asks_more) {
+        std::string_view fault = fault_by_chunk(part, s, i);
+        if (!fault.empty()) status = Status(Code::kInvalidArgument, std::string(fault));
+      }
       if (!status.ok()) return std::move(status).within(place_of(part, rank, channel, s, i));
     }
     facts.push_back(resolver.finish());

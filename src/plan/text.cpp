@@ -84,6 +84,7 @@ std::string to_json(const Plan& plan, bool with_parts) {
       shape.groups.empty() ? "" : fmt::format("\"groups\": [{}], ", fmt::join(shape.groups, ", "));
   if (!shape.order.empty()) optional += fmt::format("\"order\": [{}], ", fmt::join(shape.order, ", "));
   if (shape.rendezvous) optional += "\"rendezvous\": 1, ";
+  if (shape.by_chunk) optional += "\"by_chunk\": 1, ";
   std::string json = fmt::format(
       "{{\n  \"format\": \"tutti.plan\",\n  \"version\": 1,\n  \"shape\": {{\"algorithm\": {}, \"collective\": \"{}\", "
       "\"nranks\": {}, \"root\": {}, \"channels\": {},\n            \"chunks\": {}, \"slice_bytes\": {}, {}"

@@ -97,10 +97,11 @@ std::string shape_text(const PlanShape& shape) {
     return fmt::format("{}{}", permission == Permission::kNever ? no : yes, unless);
   };
   return fmt::format(
-      "{}, {}, slices of at most {}; {}, {}{}{}", count_text(shape.channels, "channel"),
+      "{}, {}, slices of at most {}; {}, {}{}{}{}", count_text(shape.channels, "channel"),
       count_text(shape.chunks, "chunk"), bytes_text(shape.slice_bytes),
       permitted(shape.by_reference, "buffers may be read in place", "buffers are copied when sent"),
       permitted(shape.deliver_directly, "results may be stored directly", "results are copied on arrival"),
+      shape.by_chunk ? "; messages may stand for whole chunks" : "",
       shape.order.empty() ? "" : "; neighbours are near each other",
       shape.rendezvous ? "; receivers first say where" : "");
 }

@@ -53,6 +53,12 @@ TEST_CASE("what is copied out of the input is lent from there") {
   CHECK(program.sends[1].source.space == Space::kOutput);
 }
 
+TEST_CASE("only what the plan itself puts from the input may be sent as whole chunks") {
+  Program program = lowered({copy(input(1), output(1)), put(2, output(1)), put(3, input(0)), put(1, output(0))}, 2);
+  REQUIRE(program.sends.size() == 3);
+  for (size_t i : {0, 1, 2}) CHECK(program.sends[i].is_of_input == (i == 1));
+}
+
 TEST_CASE("two puts to one peer are two ops") {
   CHECK(lowered({put(1, input(0)), put(1, input(0))}).ops.size() == 2);
   CHECK(lowered({combine({input(0)}, temp(0)), put(1, temp(0)), put(1, temp(0))}).ops.size() == 2);

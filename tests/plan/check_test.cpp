@@ -42,6 +42,7 @@ TEST_CASE("one-shot and recursive doubling by reference are only wrong in place"
 TEST_CASE("storing a final value before its receiver's input was read is found when it is in place") {
   // Rank 0 sends its input into rank 1's output although nobody has read rank 1's input there.
   test::WrittenPlan plan = test::write_out("direct_two_shot", 2);
+  plan.shape.by_chunk = false;  // which asks for an exchange before
   for (int rank : {0, 1}) {
     int peer = 1 - rank;
     Step early_put{.kind = StepKind::kPut, .peer = peer, .into = rank, .sources = {input(rank)}};
@@ -55,6 +56,54 @@ TEST_CASE("storing a final value before its receiver's input was read is found w
   CHECK(refused_at(plan.plan(), options) != 0);
   options.in_place = InPlace::kNone;
   CHECK(refused_at(plan.plan(), options) == 0);
+}
+
+TEST_CASE("a chunk that is lent with one message, and overwritten by a peer before this rank has read it, is found") {
+  // In place rank 1 stores its result where rank 0's input was. It may, as rank 0 sends it each slice only after it has
+  // read it for rank 2; but not if the first one's message stands for all.
+  test::WrittenPlan plan = test::write_out("direct_one_shot", 3);
+  auto wait_for = [](int peer, int into = kNoChunk) {
+    return Step{.kind = StepKind::kWait, .peer = peer, .into = into};
+  };
+  auto put_to = [](int peer, std::vector<Place> sources, int into = kNoChunk) {
+    return Step{.kind = StepKind::kPut, .peer = peer, .into = into, .sources = std::move(sources)};
+  };
+  auto sum = [](Place first, Place second, Place third, Place to) {
+    return Step{.kind = StepKind::kReduce, .finish = true, .sources = {first, second, third}, .destinations = {to}};
+  };
+  plan.steps(0) = {put_to(2, {}), wait_for(1), wait_for(2), sum(input(0), arrival(1), arrival(2), temp(9)),
+                   put_to(2, {temp(9)}, 0), put_to(1, {input(0)}), wait_for(1, 0)};
+  plan.steps(1) = {put_to(0, {input(0)}), wait_for(0), wait_for(2),
+                   sum(arrival(0), input(0), arrival(2), output(0)), put_to(0, {output(0)}, 0)};
+  Step copied{.kind = StepKind::kCopy, .sources = {input(0)}, .destinations = {temp(0)}};
+  plan.steps(2) = {copied, put_to(0, {temp(0)}), put_to(1, {temp(0)}), wait_for(0), wait_for(0, 0)};
+  plan.shape.by_reference = plan.shape.deliver_directly = Permission::kAlways;
+  CheckOptions options{.use_permissions = true};
+  for (InPlace in_place : {InPlace::kNone, InPlace::kAll}) {
+    options.in_place = in_place;
+    INFO("in place " << static_cast<int>(in_place));
+    plan.shape.by_chunk = false;
+    CHECK(refused_at(plan.plan(), options) == 0);
+    plan.shape.by_chunk = true;
+    CHECK((refused_at(plan.plan(), options) != 0) == (in_place == InPlace::kAll));
+  }
+}
+
+TEST_CASE("results by chunk need an exchange before, and nobody who reads them at once") {
+  auto refusal = [](const Algorithm& algorithm) {
+    test::WrittenPlan plan = test::write_out(algorithm, 4);
+    plan.shape.by_chunk = true;
+    return std::string(validate(plan.plan()).message());
+  };
+  CHECK_THAT(refusal(*find_algorithm(TUTTI_ALL_GATHER, "direct")),
+             Catch::Matchers::Contains("by_chunk is 1, but no put to the peer comes before"));
+  CHECK_THAT(refusal(*find_algorithm(TUTTI_GATHER, "sequential")), Catch::Matchers::Contains("comes before"));
+  CHECK_THAT(refusal(*find_algorithm(TUTTI_ALL_REDUCE, "ring")), Catch::Matchers::Contains("comes before"));
+  test::WrittenPlan plan = test::write_out("direct_two_shot", 2);
+  CHECK(prove(plan.plan(), 2).message() == "");
+  plan.steps(0).push_back({.kind = StepKind::kCopy, .lag = 2, .sources = {output(1)}, .destinations = {temp(9)}});
+  const std::string reads(validate(plan.plan()).message());
+  CHECK_THAT(reads, Catch::Matchers::Contains("its section reads what comes into the output"));
 }
 
 TEST_CASE("ranks that combine in different orders are found") {

@@ -23,6 +23,8 @@ TEST_CASE("the digest tells plans apart by every field of the shape and by every
       [](PlanShape& s) { s.chunks = 5; },       [](PlanShape& s) { s.slice_bytes *= 2; },
       [](PlanShape& s) { s.by_reference = Permission::kNever; },
       [](PlanShape& s) { s.deliver_directly = Permission::kUnlessInPlace; },
+      [](PlanShape& s) { s.rendezvous = true; }, [](PlanShape& s) { s.by_chunk = true; },
+      [](PlanShape& s) { s.groups = {2}; },      [](PlanShape& s) { s.order = {0, 2, 1, 3}; },
       [](PlanShape& s) { s.collective = TUTTI_REDUCE; }};
   for (auto& change : changes) {
     test::WrittenPlan other = written;

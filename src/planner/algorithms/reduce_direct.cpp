@@ -13,6 +13,7 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
   PlanShape shape = basic_shape("direct", topology, request, tuning);
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
+  shape.by_chunk = true;
   return shape;
 }
 

@@ -14,6 +14,7 @@ PlanShape shape(const Topology& topology, const Request& request, const Tuning& 
   PlanShape shape = basic_shape("direct_two_shot", topology, request, tuning, topology.nranks());
   shape.by_reference = Permission::kAlways;
   shape.deliver_directly = Permission::kAlways;
+  shape.by_chunk = true;
   return shape;
 }
 
