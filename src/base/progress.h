@@ -7,7 +7,7 @@ namespace tutti {
 
 enum class Progress : uint8_t {
   kDone,
-  kMoved,    // did something, and can go on only later
+  kMoved,    // did something, and goes on when it is asked again
   kBlocked,  // did nothing: waits for a peer
 };
 

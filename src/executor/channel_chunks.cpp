@@ -5,12 +5,11 @@
 
 namespace tutti {
 
-// Whether this rank sends the peer results by chunk, and takes them so. The peer decides by that and by what it says
-// itself, so it is the same throughout the call.
-bool ChannelRun::says_by_chunk(const Peer& to) const {
+// Whether results of the peer come by chunk, which this rank says in each of its messages; throughout the call.
+bool ChannelRun::takes_by_chunk(const Peer& from) const {
   bool tells_of_slices = call_->flow != nullptr;  // as they become final
   bool is_open = call_->announces_output && call_->output_window && !call_->is_on_devices();
-  return by_chunk_ && to.mapped() && is_open && !tells_of_slices;
+  return by_chunk_ && from.mapped() && is_open && !tells_of_slices;
 }
 
 // Whether the message of the first slice lends the peer the whole chunk.
@@ -22,10 +21,8 @@ bool ChannelRun::lends_chunk(const Op& op, const Send& send) const {
 
 // Whether a kWait gets no message of this slice.
 bool ChannelRun::is_spoken_for(const Op& op, uint64_t slice) {
-  if (op.into != kNoChunk) return slice + 1 < slices_of(op) && go_by_chunk(peer(op.peer));
-  const std::byte*& chunk = chunks_[index_of(op)];
-  if (slice == 0) chunk = nullptr;
-  return chunk != nullptr;
+  if (op.into != kNoChunk) return slice + 1 < slices_of(op) && takes_by_chunk(peer(op.peer));
+  return slice > 0 && chunks_[index_of(op)] != nullptr;
 }
 
 ChannelRun::Step ChannelRun::take_spoken(const Op& op, uint64_t slice) {
@@ -44,31 +41,32 @@ void ChannelRun::release_from(int32_t rank, const Op& op, uint64_t slice) {
   if (slice + 1 == slices_of(op)) stream.release_chunk();
 }
 
-// Peers that get results by chunk do not wait for other messages of them, so their outputs have to be reached.
-ChannelRun::Step ChannelRun::await_outputs(const Op& op, uint64_t slice) {
+// Peers that take results by chunk wait for no message of other slices, so these cannot come in another way while the
+// memory of their outputs is still under way.
+ChannelRun::Step ChannelRun::await_outputs(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     const Send& send = program_->sends[op.sends.first + i];
+    bool is_by_chunk = send.into != kNoChunk && tells_by_chunk_[send.peer] != 0;
     Peer& to = peer(send.peer);
-    if (send.into == kNoChunk || slices_of(op) == 1 || !go_by_chunk(to)) continue;
-    const RemoteMemory* memory = to.find(peer_outputs_[send.peer].memory_id);
-    if (memory == nullptr) {  // under way
-      if (to.needs_poll()) to.poll();
-      return wait_for(to);
-    }
-    if (!place_in_output(to, send, slice)) {
-      return fail(error(Code::kRemote, "rank {} names memory for its output that it has not shared", to.rank()));
-    }
+    if (!is_by_chunk || to.find(peer_outputs_[send.peer].memory_id) != nullptr) continue;
+    if (to.needs_poll()) to.poll();
+    return wait_for(to);
   }
   return Step::kDone;
 }
 
-void ChannelRun::mind_chunk(const Op& op, const Send& send, uint64_t slice, Delivery& delivery) {
+// What the message of this slice says of others, or which message says all of this one.
+ChannelRun::Step ChannelRun::mind_chunk(const Op& op, const Send& send, uint64_t slice, Delivery& delivery) {
   if (lends_chunk(op, send)) {
     if (slice > 0) delivery = {.kind = MessageKind::kReference, .is_silent = true};
     delivery.with_rest = slice == 0;
-  } else if (send.into != kNoChunk && go_by_chunk(peer(send.peer))) {
+  } else if (send.into != kNoChunk && tells_by_chunk_[send.peer] != 0 && frame_->value_bytes > 0) {
+    if (delivery.kind != MessageKind::kDirect || delivery.into) {
+      return fail(error(Code::kRemote, "rank {} names memory for its output that it has not shared", send.peer));
+    }
     delivery.is_silent = slice + 1 < slices_of(op);
   }
+  return Step::kDone;
 }
 
 }  // namespace tutti

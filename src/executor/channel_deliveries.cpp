@@ -16,7 +16,8 @@ ChannelRun::Step ChannelRun::choose_deliveries(const Op& op, uint64_t slice) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     const Send& send = program_->sends[op.sends.first + i];
     frame.deliveries.push_back(choose_delivery(send, slice));
-    if (by_chunk_) mind_chunk(op, send, slice, frame.deliveries.back());
+    if (!by_chunk_) continue;
+    if (Step minded = mind_chunk(op, send, slice, frame.deliveries.back()); minded != Step::kDone) return minded;
   }
   if (Step shared = share_slot(op); shared != Step::kDone) return shared;
   frame.has_slots = frame.common != nullptr;

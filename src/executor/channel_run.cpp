@@ -55,8 +55,9 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   by_chunk_ = call.shape->by_chunk && !one_slice_ && !with_counts_;
   // A line with a payload has no room for the size of a block whose rest is on other channels.
   bool has_room = !with_counts_ || call.shape->channels == 1;
-  // After a rendezvous even the last few bytes are put where they go: the host may not reach it.
-  inline_bytes_ = has_room && !call.shape->rendezvous ? kInlineBytes : 0;
+  // After a rendezvous even the last few bytes are put where they go: the host may not reach it. Results go by chunk
+  // where messages have said so.
+  inline_bytes_ = has_room && !call.shape->rendezvous && !by_chunk_ ? kInlineBytes : 0;
   bool is_short = call.size_bytes > inline_bytes_ && call.size_bytes <= kMostFetchedAheadBytes;
   fetched_ahead_bytes_ = is_short ? call.size_bytes : 0;
   repeats_ = false;
@@ -90,6 +91,7 @@ void ChannelRun::begin() {
     tells_by_chunk_[rank] = 0;
     chunk_arrivals_[rank] = {};
   }
+  if (by_chunk_) std::fill_n(chunks_.begin(), program_->ops.size(), nullptr);
   section_ = 0;
   enter_section();
 }
@@ -192,7 +194,7 @@ Result<Progress> ChannelRun::advance() {
     if (step != Step::kDone) break;
     next_round();
     // One that nobody makes wait comes back now and then all the same.
-    if (by_chunk_ && ++rounds_done == kMostRoundsAtOnce) {
+    if (++rounds_done == kMostRoundsAtOnce) {
       waiting_for_ = -1;
       return Progress::kMoved;
     }
@@ -246,7 +248,8 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   uint64_t signature = line.words[1];
   const Message& before = frame_->message;
   bool is_as_before = frame_->stays_in == starts_ && signature == call_->signature && before.kind == message.kind &&
-                      before.size_bytes == message.size_bytes && before.chunk_bytes == message.chunk_bytes;
+                      before.size_bytes == message.size_bytes && before.chunk_bytes == message.chunk_bytes &&
+                      before.with_rest == message.with_rest;
   if (!is_as_before) {
     if (Step admitted = admit(message, signature, op, slice, from); admitted != Step::kDone) return admitted;
   }
@@ -298,7 +301,7 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
                      (op.into != kNoChunk || message.kind != MessageKind::kDirect);
   if (message.kind == MessageKind::kSignal) well_formed = well_formed && expected == 0;
   if (message.kind == MessageKind::kReference && message.with_rest) {
-    well_formed = well_formed && by_chunk_ && slice == 0 && op.into == kNoChunk;
+    well_formed = well_formed && by_chunk_ && slice == 0 && op.into == kNoChunk && message.size_bytes == expected;
   }
   if (well_formed) return {};
   return malformed(from, message);

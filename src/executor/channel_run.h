@@ -146,14 +146,12 @@ class ChannelRun {
   void release_from(int32_t rank, const Op& op, uint64_t slice);
 
   // Messages that stand for all slices of a chunk (PlanShape::by_chunk).
-  bool says_by_chunk(const Peer& to) const;
-  // Of results of this rank that go into the peer's output, or the other way round.
-  bool go_by_chunk(Peer& one) const { return tells_by_chunk_[one.rank()] != 0 && says_by_chunk(one); }
+  bool takes_by_chunk(const Peer& from) const;
   bool lends_chunk(const Op& op, const Send& send) const;
   bool is_spoken_for(const Op& op, uint64_t slice);
   Step take_spoken(const Op& op, uint64_t slice);
-  Step await_outputs(const Op& op, uint64_t slice);
-  void mind_chunk(const Op& op, const Send& send, uint64_t slice, Delivery& delivery);
+  Step await_outputs(const Op& op);
+  Step mind_chunk(const Op& op, const Send& send, uint64_t slice, Delivery& delivery);
 
   // Computing and sending.
   Step await_slots(const Op& op);

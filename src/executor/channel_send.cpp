@@ -36,7 +36,7 @@ ChannelRun::Step ChannelRun::await_slots(const Op& op) {
 ChannelRun::Step ChannelRun::compose(const Op& op, uint64_t slice) {
   frame_->stays_in = 0;
   Step gathered = gather(op, slice);
-  if (gathered == Step::kDone && by_chunk_) gathered = await_outputs(op, slice);
+  if (gathered == Step::kDone && by_chunk_ && slice == 0) gathered = await_outputs(op);
   if (gathered != Step::kDone) return gathered;
   Step chosen = choose_deliveries(op, slice);
   frame_->stays_in = chosen == Step::kDone && will_stay(op) ? starts_ : 0;
@@ -365,7 +365,7 @@ Message ChannelRun::describe(const Op& op, const Send& send, const Delivery& del
   Message message;
   message.kind = delivery.kind;
   message.size_bytes = frame_->value_bytes;
-  message.by_chunk = by_chunk_ && says_by_chunk(*(*peers_)[send.peer]);
+  message.by_chunk = by_chunk_ && takes_by_chunk(*(*peers_)[send.peer]);
   message.with_rest = delivery.with_rest;
   if (delivery.kind == MessageKind::kInline) return message;
   if (call_->announces_output) message.output = call_->output_window ? call_->output_window : call_->landing;

@@ -45,8 +45,8 @@ struct Message {
   // kPull, kReference: all that follows of the payload's chunk lies behind it, and is there already. No other message
   // of the chunk comes after such a reference.
   bool with_rest = false;
-  Window output;            // the sender's output of this call; none with kInline
-  bool by_chunk = false;    // the sender sends and takes results by chunk (PlanShape::by_chunk)
+  Window output;            // the sender's output of this call; none with kInline,
+  bool by_chunk = false;    // results go there by chunk (PlanShape::by_chunk)
   uint64_t chunk_bytes = 0; // of the chunk on this channel, with counts of all of it; none with kInline
 };
 
@@ -96,9 +96,8 @@ inline Message decode(const Line& line) {
   return message;
 }
 
-inline uint64_t load_word(const Line& line, int word) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(line.words[word])).load(std::memory_order_acquire);
+inline uint64_t load_counter(const Line& line) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(line.words[0])).load(std::memory_order_acquire);
 }
-inline uint64_t load_counter(const Line& line) { return load_word(line, 0); }
 
 }  // namespace tutti

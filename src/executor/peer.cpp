@@ -88,6 +88,7 @@ SendStream::SendStream(Peer& peer, int channel)
       slots_(peer.slots_at(peer.mapped() ? peer.remote_arena_.mapped + payloads_offset_ : nullptr, channel)),
       slot_users_(slots_.count),
       freed_(line_at(peer.arena_, peer.layout_.freed_offset(peer.rank(), channel))),
+      chunks_back_(line_at(peer.arena_, peer.layout_.chunks_back_offset(peer.rank(), channel))),
       shorts_offset_(peer.layout_.short_offset(peer.self_, channel, 0)),
       short_stride_(peer.layout_.shape(channel).short_stride()),
       channel_(channel == peer.layout_.direct_channel() ? kNoChannel : channel),
@@ -185,6 +186,7 @@ RecvStream::RecvStream(Peer& peer, int channel)
       lines_(line_at(peer.arena_, peer.layout_.line_offset(peer.rank(), channel, 0))),
       line_count_(peer.layout_.shape(channel).message_lines()),
       freed_offset_(peer.layout_.freed_offset(peer.self_, channel)),
+      chunks_back_offset_(peer.layout_.chunks_back_offset(peer.self_, channel)),
       most_slots_owed_(static_cast<uint32_t>(told_at_once(static_cast<int>(slots_.count)))),
       most_lines_owed_(static_cast<uint64_t>(told_at_once(static_cast<int>(line_count_)))),
       may_wait_(channel != peer.layout_.direct_channel()),
@@ -222,18 +224,25 @@ void RecvStream::release_held() {
 }
 
 void RecvStream::release_chunk() {
-  // Where the sender sees the new count beside the messages' old one, what was read here comes before that, too.
-  std::atomic_thread_fence(std::memory_order_release);
   ++chunks_released_;
-  due_ = true;
-  tell();
+  tell_of_chunks();
+}
+
+void RecvStream::tell_of_chunks() {
+  if (chunks_told_ == chunks_released_) return;
+  Line line;
+  line.words[0] = chunks_released_;
+  auto result = peer_.link_.signal({&peer_.remote_arena_, chunks_back_offset_}, line);
+  if (result.ok() && *result == PutResult::kFull) return;
+  if (!result.ok()) peer_.broken_.set(std::move(result).status());
+  chunks_told_ = chunks_released_;
 }
 
 void RecvStream::tell() {
+  tell_of_chunks();
   if (!due_) return;
   Line line;
   line.words[0] = released_;
-  line.words[1] = chunks_released_;
   RemoteSlice where{&peer_.remote_arena_, freed_offset_};
   // Where traffic goes one way no next message comes that could carry it.
   bool goes_both_ways = may_wait_ && peer_.messages_ > sent_at_tell_;

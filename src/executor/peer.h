@@ -106,7 +106,7 @@ class SendStream {
   bool is_released(uint64_t number) const { return freed_seen_ >= number || freed() >= number; }
   // Whether the peer has released all messages that referred to memory of the caller, and all chunks of it.
   bool references_released() const {
-    return is_released(referenced_) && (chunks_lent_ == 0 || chunks_released() == chunks_lent_);
+    return is_released(referenced_) && (chunks_lent_ == chunks_seen_ || chunks_back() == chunks_lent_);
   }
   // Where the payload of the next message goes: the peer's slot itself when it is mapped, else memory that stands for
   // it here until the link has sent it, the link's own if it has some. The message's send() goes by the last call.
@@ -146,7 +146,7 @@ class SendStream {
   // Where the payload of the next message goes, which is of this kind, when the slots are not mapped.
   RemoteSlice place_of_next(MessageKind kind, uint64_t size_bytes) const;
   uint64_t freed() const { return freed_seen_ = load_counter(*freed_); }
-  uint64_t chunks_released() const { return load_word(*freed_, 1); }
+  uint64_t chunks_back() const { return chunks_seen_ = load_counter(*chunks_back_); }
   // Gives buffers back to the pool that the link has sent.
   void give_back(uint64_t puts_completed);
 
@@ -161,11 +161,13 @@ class SendStream {
   std::byte* stage_ = nullptr;      // stands for the next slot, when they are not: memory of the link,
   BufferPool::Buffer filling_;      // or ours
   std::vector<Filled> filled_;      // in the order of their puts
-  const Line* const freed_;         // the peer counts there the messages that it has released, and then the chunks
+  const Line* const freed_;         // the peer counts there the messages that it has released
   uint64_t sent_ = 0;
   uint64_t referenced_ = 0;         // number of the last message that refers to the caller's memory,
   uint64_t chunks_lent_ = 0;        // but for those of whole chunks, which outlive their messages: so many
   mutable uint64_t freed_seen_ = 0;
+  mutable uint64_t chunks_seen_ = 0;
+  const Line* const chunks_back_;   // the peer counts there the chunks that it has released
   // Behind what calls over shared memory use.
   const uint64_t shorts_offset_;
   const uint64_t short_stride_;
@@ -220,20 +222,22 @@ class RecvStream {
   void release() {
     if (holding()) release_held();
   }
-  // Lets the sender reuse a chunk that a released message has lent (Message::with_rest).
+  // Lets the sender reuse a chunk that a released message has lent (Message::with_rest), and tells it.
   void release_chunk();
   // Tells the sender what is due. Does nothing when nothing is.
   void tell();
-  bool owes() const { return due_; }
+  bool owes() const { return (due_ && told_ < released_) || chunks_told_ < chunks_released_; }
 
  private:
   void release_held();
+  void tell_of_chunks();
 
   Peer& peer_;
   SlotRing slots_;
   const Line* const lines_;
   const uint64_t line_count_;
   const uint64_t freed_offset_;  // in the peer's arena
+  const uint64_t chunks_back_offset_;
   // The sender is told of so many released slots, or messages, at the latest.
   const uint32_t most_slots_owed_;
   const uint64_t most_lines_owed_;
@@ -246,6 +250,7 @@ class RecvStream {
   uint64_t released_ = 0;
   uint64_t told_ = 0;
   uint64_t chunks_released_ = 0;
+  uint64_t chunks_told_ = 0;
   const std::byte* payload_ = nullptr;
   uint64_t size_bytes_ = 0;
   bool due_ = false;  // the sender must hear of released_

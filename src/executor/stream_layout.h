@@ -31,8 +31,8 @@ struct SlotShape {
   uint64_t bytes() const { return static_cast<uint64_t>(slots) * stride(); }
   // A power of two, so that the line of a message takes no division.
   uint32_t message_lines() const { return std::bit_ceil(static_cast<uint32_t>(std::max(64, slots))); }
-  // With the one where the peer counts the messages that it has released.
-  uint64_t lines() const { return uint64_t{message_lines()} + 1; }
+  // With the two where the peer counts what it has released.
+  uint64_t lines() const { return uint64_t{message_lines()} + 2; }
 };
 
 inline constexpr int kNoWish = -1;  // calls whose receivers have none (StreamLayout::kWishes)
@@ -84,10 +84,12 @@ struct StreamLayout {
     uint64_t before = channel * shape(0).lines();
     return (peer * lines_per_peer() + before + line) * sizeof(Line);
   }
-  // Where `peer` counts the messages of ours that it has released.
+  // Where `peer` counts the messages of ours that it has released,
   uint64_t freed_offset(int peer, int channel) const {
     return line_offset(peer, channel, shape(channel).message_lines());
   }
+  // and the chunks of our callers' memory that some of them have lent it (Message::with_rest).
+  uint64_t chunks_back_offset(int peer, int channel) const { return freed_offset(peer, channel) + sizeof(Line); }
   // Where `peer` says what it wishes to pull (Peer::wish()), of which such a line has kWishesOfLine.
   uint64_t wishes_offset(int peer, int wish) const {
     return ((peer + 1) * lines_per_peer() - kWishLines + wish / kWishesOfLine) * sizeof(Line);

@@ -212,8 +212,8 @@ class Machine {
     const Step& step = running.cursor.step();
     if (step.kind == StepKind::kPut && !TUTTI_TRY(put(rank, channel, running))) return false;
     if (step.kind == StepKind::kWait && !wait(rank, channel, running)) return false;
-    bool is_silent = step.kind == StepKind::kWait && step.into != kNoChunk && !running.cursor.is_last_slice() &&
-                     go_by_chunk(step.peer, rank);
+    bool is_early_wait = step.kind == StepKind::kWait && !running.cursor.is_last_slice();
+    bool is_silent = is_early_wait && takes_by_chunk(rank, step, rank);
     if (step.kind == StepKind::kCopy || step.kind == StepKind::kReduce) TUTTI_TRY(compute(rank, channel, running));
     const SectionFacts& facts = facts_[rank * shape_.channels + channel][running.cursor.section()];
     for (int peer : facts.released[running.cursor.step_index()]) {
@@ -236,7 +236,7 @@ class Machine {
     Stream& out = stream(rank, step.peer, channel);
     bool lends_chunk = lends_chunks(rank, step);
     if (lends_chunk && running.cursor.slice() > 0) return true;
-    bool is_silent = step.into != kNoChunk && !running.cursor.is_last_slice() && go_by_chunk(rank, step.peer);
+    bool is_silent = !running.cursor.is_last_slice() && takes_by_chunk(step.peer, step, rank);
     if (!is_silent && out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
     Message message;
     message.call = ranks_[rank].entered - 1;
@@ -287,35 +287,37 @@ class Machine {
     return message.by_reference ? memory(from, channel, of_slice) : message.value;
   }
 
-  // Whether in the current call of `rank` one of two ways is open to it that depend on where memory lies.
-  bool by_chance(int rank, int peer, uint64_t which) const {
+  // Whether in a call a rank goes by chunk with a peer, which depends on where its memory lies. Of the inputs that it
+  // lends, or of the results that it takes.
+  bool by_chance(int rank, int peer, int call, bool takes) const {
     if (!options_.use_permissions || !shape_.by_chunk) return false;
     uint64_t number = static_cast<uint64_t>(rank) * shape_.nranks + peer;
-    number = (number * kCalls + ranks_[rank].entered) * 2 + which;
+    number = (number * kCalls + call) * 2 + (takes ? 1 : 0);
     return ((number + 1) * 0x9e3779b97f4a7c15 * (2 * options_.seed + 1) >> 40) % 4 != 0;
   }
   bool lends_chunks(int rank, const Step& step) const {
     bool is_input = !step.sources.empty() && step.sources[0].space == Space::kInput && step.into == kNoChunk;
-    return is_input && holds(shape_.by_reference, ranks_[rank].in_place) && by_chance(rank, step.peer, 0);
+    bool may_lend = is_input && holds(shape_.by_reference, ranks_[rank].in_place);
+    return may_lend && by_chance(rank, step.peer, ranks_[rank].entered - 1, false);
   }
-  // Of what `from` puts into the output of `to`; both are in the same call.
-  bool go_by_chunk(int from, int to) const {
-    bool may_store = holds(shape_.deliver_directly, ranks_[to].in_place);
-    return may_store && by_chance(from, to, 1) && by_chance(to, from, 1);
+  // Of the step of `rank`, at one end of the message that `receiver` gets. The other end may be in another call now.
+  bool takes_by_chunk(int receiver, const Step& step, int rank) const {
+    bool may_store = step.into != kNoChunk && holds(shape_.deliver_directly, ranks_[receiver].in_place);
+    int sender = receiver == rank ? step.peer : rank;
+    return may_store && by_chance(receiver, sender, ranks_[rank].entered - 1, true);
   }
 
   bool wait(int rank, int channel, Running& running) {
     const Step& step = running.cursor.step();
     const Cursor& cursor = running.cursor;
     Stream& in = stream(step.peer, rank, channel);
-    bool by_chunk = step.into != kNoChunk && go_by_chunk(step.peer, rank);
     auto chunk = running.chunks.find({cursor.section(), cursor.step_index()});
     if (chunk != running.chunks.end()) {
       running.arrivals[step.peer] = {chunk->second, cursor.slice()};
       return true;
     }
     running.arrivals.erase(step.peer);
-    if (by_chunk && !cursor.is_last_slice()) return true;
+    if (!cursor.is_last_slice() && takes_by_chunk(rank, step, rank)) return true;
     if (in.waited == in.messages.size()) return false;
     size_t index = in.waited++;
     const Message& message = in.messages[index];

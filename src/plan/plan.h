@@ -135,9 +135,10 @@ struct PlanShape {
   // Whether one message may stand for all slices of a chunk, where memory is shared. Of a Put from kInput that is not
   // `into` an output and may be read in place (by_reference) that of the first slice: the peer may read all of the
   // chunk until it releases the last one. Of Puts `into` an output that are stored straight there (deliver_directly),
-  // between two ranks that have both said so before, that of the last slice: with it all are there. Puts of other
-  // slices then send nothing, and Waits for them are over at once. So before a Put or Wait `into` an output there is a
-  // Put to the peer and a Wait on it, and its section does not read what comes there. The checker proves the rest.
+  // if its rank has said so in a message before, that of the last slice: with it all are there. Puts of other slices
+  // then send nothing, and Waits for them are over at once. So the first slice of a Put `into` an output runs after one
+  // of a Wait on that peer, that of a Wait `into` one after one of a Put to the peer, and its section does not read
+  // what comes there. The checker proves the rest.
   bool by_chunk = false;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

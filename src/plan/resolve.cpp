@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "plan/collective.h"
 #include "plan/group.h"
@@ -225,43 +229,66 @@ Status check_shape(const PlanShape& shape) {
 
 namespace {
 
-// What PlanShape::by_chunk asks of the part, of a step that names an output: "" where it has that.
-std::string_view fault_by_chunk(const RankPlan& part, size_t section, size_t step) {
-  const Section& own = part.sections[section];
-  const Step& into = own.steps[step];
-  // Of the first slice.
-  auto comes_before = [&](StepKind kind) {
-    for (size_t s = 0; s <= section; ++s) {
+// What PlanShape::by_chunk asks of a part.
+class ChunkRule {
+ public:
+  explicit ChunkRule(const RankPlan& part) : part_(part) {
+    for (size_t s = 0; s < part.sections.size(); ++s) {
       const std::vector<Step>& steps = part.sections[s].steps;
       for (size_t i = 0; i < steps.size(); ++i) {
-        bool is_before = s < section || steps[i].lag < into.lag || (steps[i].lag == into.lag && i < step);
-        if (is_before && steps[i].kind == kind && steps[i].peer == into.peer) return true;
+        When when{s, steps[i].lag, i};
+        if (steps[i].kind == StepKind::kPut) note(puts_, steps[i].peer, when);
+        if (steps[i].kind == StepKind::kWait) note(waits_, steps[i].peer, when);
+        for (const Place& source : steps[i].sources) {
+          if (source.space == Space::kOutput) read_.insert({s, source.index});
+        }
       }
     }
-    return false;
-  };
-  if (!comes_before(StepKind::kPut)) return "by_chunk is 1, but no put to the peer comes before";
-  if (!comes_before(StepKind::kWait)) return "by_chunk is 1, but no wait on the peer comes before";
-  if (into.kind == StepKind::kPut) return {};
-  for (const Step& other : own.steps) {
-    auto reads = [&](const Place& place) { return place.space == Space::kOutput && place.index == into.into; };
-    bool is_read = std::any_of(other.sources.begin(), other.sources.end(), reads);
-    if (is_read) return "by_chunk is 1, but its section reads what comes into the output";
   }
-  return {};
-}
+
+  // What is wrong with a step that names an output; "" if nothing.
+  std::string_view fault(size_t section, size_t index) const {
+    const Step& step = part_.sections[section].steps[index];
+    When when{section, step.lag, index};
+    if (step.kind == StepKind::kPut) {
+      return comes_before(waits_, step.peer, when) ? "" : "by_chunk is 1, but no wait on the peer comes before";
+    }
+    if (!comes_before(puts_, step.peer, when)) return "by_chunk is 1, but no put to the peer comes before";
+    bool is_read = read_.contains({section, step.into});
+    return is_read ? "by_chunk is 1, but its section reads what comes into the output" : "";
+  }
+
+ private:
+  // When the first slice of a step runs: its section, its round there, its place in the list.
+  using When = std::tuple<size_t, uint8_t, size_t>;
+  using FirstOfPeer = std::map<int32_t, When>;
+
+  static void note(FirstOfPeer& first, int32_t peer, When when) {
+    When& known = first.try_emplace(peer, when).first->second;
+    known = std::min(known, when);
+  }
+  static bool comes_before(const FirstOfPeer& first, int32_t peer, When when) {
+    auto found = first.find(peer);
+    return found != first.end() && found->second < when;
+  }
+
+  const RankPlan& part_;
+  FirstOfPeer puts_, waits_;
+  std::set<std::pair<size_t, int32_t>> read_;  // outputs, by section
+};
 
 }  // namespace
 
 Result<PartFacts> resolve(const PlanShape& shape, const RankPlan& part, int rank, int channel) {
   PartFacts facts;
+  std::optional<ChunkRule> by_chunk;
+  if (shape.by_chunk) by_chunk.emplace(part);
   for (size_t s = 0; s < part.sections.size(); ++s) {
     Resolver resolver(shape, part.sections[s], rank);
     for (size_t i = 0; i < part.sections[s].steps.size(); ++i) {
       Status status = resolver.run_step(static_cast<int>(i));
-      bool asks_more = status.ok() && shape.by_chunk && part.sections[s].steps[i].into != kNoChunk;
-      if (asks_more) {
-        std::string_view fault = fault_by_chunk(part, s, i);
+      if (status.ok() && by_chunk && part.sections[s].steps[i].into != kNoChunk) {
+        std::string_view fault = by_chunk->fault(s, i);
         if (!fault.empty()) status = Status(Code::kInvalidArgument, std::string(fault));
       }
       if (!status.ok()) return std::move(status).within(place_of(part, rank, channel, s, i));

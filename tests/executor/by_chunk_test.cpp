@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "executor/collective.h"
+#include "plan/validate.h"
+#include "planner/algorithms/steps.h"
 
 namespace tutti::test {
 namespace {
@@ -69,9 +71,9 @@ TEST_CASE("in memory that ranks share a chunk takes one message each way, whatev
       auto all = std::vector<uint64_t>(pairs, 2 * kSlices);
       CHECK(messages(TUTTI_ALL_REDUCE, "direct_two_shot", nranks, Memory::kOrdinary) == all);
     }
-    // Ranks 0 and 2 share theirs, and take each other's results by chunk; rank 1 reads theirs so.
+    // Ranks 0 and 2 share theirs: all read their inputs by chunk, and they take results so.
     CHECK(messages(TUTTI_ALL_REDUCE, "direct_two_shot", 3, Memory::kMixed) ==
-          std::vector<uint64_t>{1 + kSlices, 2, 2 * kSlices, 2 * kSlices, 2, 1 + kSlices});
+          std::vector<uint64_t>{1 + kSlices, 2, 1 + kSlices, 1 + kSlices, 2, 1 + kSlices});
     CHECK(messages(TUTTI_REDUCE, "direct_two_shot", 2, Memory::kShared) == std::vector<uint64_t>{2, 1});
   }
 }
@@ -148,7 +150,7 @@ TEST_CASE("a rank whose output is asked for while the call runs gets a message o
   CHECK(told[kFlowing].are_final);
   CHECK(sent(ranks, 0, 2) == 2);
   CHECK(sent(ranks, 0, kFlowing) == 1 + kSlices);  // of its own input one will do
-  CHECK(sent(ranks, kFlowing, 0) == 2 * kSlices);
+  CHECK(sent(ranks, kFlowing, 0) == 1 + kSlices);  // whose input comes by slices
 }
 
 TEST_CASE("a message may stand for a chunk only where the plan says so, and only if all of the chunk is shared") {
@@ -182,6 +184,36 @@ TEST_CASE("a message may stand for a chunk only where the plan says so, and only
     CHECK(ranks[0].run(programs_of(plan, 0), bound.call, 1000).code() == Code::kRemote);
     CHECK(buffers.rest_untouched());
   }
+}
+
+TEST_CASE("a message of a few bytes says, too, that results come by chunk, and where the output is") {
+  // Chunk 0 has two slices, chunk 1 one of four bytes, which is all that rank 1 sends rank 0.
+  Case which = sliced(TUTTI_ALL_REDUCE, "direct_two_shot", 3, Memory::kShared);
+  which.slice_bytes = 64;
+  which.count = 33;
+  PlanShape shape = plan_for(which).shape();
+  shape.algorithm = "by_chunk_test";
+  shape.chunks = 2;
+  std::vector<RankPlan> parts(3);
+  parts[0] = one_section({wait(1), reduce({input(1), arrival(1)}, temp(0), Finish::kNo), put(2, temp(0)), wait(2),
+                          reduce({input(0), arrival(2)}, output(0), Finish::kYes), put(1, output(0), 0),
+                          put(2, output(0), 0), wait(2, 1)});
+  parts[1] = one_section({put(0, input(1)), put(2, input(0)), wait(0, 0), wait(2, 1)});
+  parts[2] = one_section({wait(1), reduce({arrival(1), input(0)}, temp(0), Finish::kNo), put(0, temp(0)), wait(0),
+                          reduce({arrival(0), input(1)}, output(1), Finish::kYes), put(0, output(1), 1),
+                          put(1, output(1), 1), wait(0, 0)});
+  Plan plan(shape, parts);
+  REQUIRE(prove(plan, 4).message() == "");
+  Ranks ranks(layout_of(3), fabric("shm").make);
+  std::vector<std::unique_ptr<Buffers>> buffers;
+  for (int rank = 0; rank < 3; ++rank) buffers.push_back(std::make_unique<Buffers>(ranks[rank], room_for(which)));
+  for (int number = 0; number < 3; ++number) {
+    auto all = ranks.each([&](int rank) {
+      return run_call(ranks[rank], plan, programs_of(plan, rank), *buffers[rank], which, number, 5000);
+    });
+    for (const Status& status : all) CHECK(status.message() == "");
+  }
+  CHECK(sent(ranks, 0, 1) == 3);  // of two slices in each call
 }
 
 TEST_CASE("an output that a peer has named, and whose memory is still under way, is waited for") {

@@ -263,6 +263,8 @@ TEST_CASE("malformed messages are errors, and what they point at is not touched"
       {.kind = MessageKind::kDirect, .size_bytes = kPiece, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, end - 64}, .chunk_bytes = kPiece},
       {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, UINT64_MAX - 63}, .chunk_bytes = kPiece},
+      {.kind = MessageKind::kReference, .size_bytes = kPiece, .payload = {1, 0}, .with_rest = true,
+       .chunk_bytes = kPiece},
       {.kind = MessageKind::kCommon, .size_bytes = kPiece, .payload = {0, end - kPiece}, .chunk_bytes = kPiece},
       {.kind = static_cast<MessageKind>(9), .size_bytes = kPiece, .chunk_bytes = kPiece},
   };

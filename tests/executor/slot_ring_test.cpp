@@ -93,7 +93,7 @@ TEST_CASE("the slots of a rank's peers have room for twice a second-level cache,
       constexpr int kLast = StreamLayout::kWishes - 1;
       const uint64_t first_wishes = layout.wishes_offset(peer, 0);
       const uint64_t behind_wishes = layout.wishes_offset(peer, kLast) + sizeof(Line);
-      CHECK(first_wishes == layout.freed_offset(peer, layout.direct_channel()) + sizeof(Line));
+      CHECK(first_wishes == layout.chunks_back_offset(peer, layout.direct_channel()) + sizeof(Line));
       CHECK(behind_wishes - first_wishes == (kLast / StreamLayout::kWishesOfLine + 1) * sizeof(Line));
       CHECK(behind_wishes == (peer + 1 < nranks ? layout.line_offset(peer + 1, 0, 0) : layout.payload_offset(0, 0, 0)));
     }
