@@ -246,7 +246,7 @@ Links::Armed Communicator::before_sleep(WaitSet& waits, Advance& last) noexcept 
 }
 
 // The clock, which may be a system call, is read at one of many steps: most take well below a microsecond. The longest
-// do whole large calls, so many of which are short beside usual deadlines: 64 of 64 MiB take half a second.
+// do some slices of a large call, so many of which are short beside usual deadlines.
 void Communicator::look_between_steps() noexcept {
   constexpr uint32_t kSteps = 64;
   constexpr auto kEvery = std::chrono::milliseconds(100);

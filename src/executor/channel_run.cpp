@@ -303,6 +303,8 @@ Status ChannelRun::check_form(const Message& message, const Op& op, uint64_t sli
   if (message.kind == MessageKind::kReference && message.with_rest) {
     well_formed = well_formed && by_chunk_ && slice == 0 && op.into == kNoChunk && message.size_bytes == expected;
   }
+  bool speaks_for_others = by_chunk_ && op.into != kNoChunk && slice > 0 && takes_by_chunk(from);
+  if (speaks_for_others) well_formed = well_formed && message.kind == MessageKind::kDirect;
   if (well_formed) return {};
   return malformed(from, message);
 }

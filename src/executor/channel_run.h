@@ -33,7 +33,8 @@ class ChannelRun {
   bool repeats() const { return repeats_; }
   // With repeats(), after start_again(): true when the call is done. Else advance() goes on.
   bool finish();
-  // Goes as far as it can. kDone: the results are in the output, and no peer needs the caller's memory any more.
+  // Goes as far as it can, for some rounds at most. kDone: the results are in the output, and no peer needs the memory
+  // of the caller any more.
   Result<Progress> advance();
 
   size_t scratch_bytes() const { return scratch_.size() + multiplied_.size(); }

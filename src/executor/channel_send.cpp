@@ -22,6 +22,7 @@ ChannelRun::Step ChannelRun::run_compute(const Op& op, uint64_t slice) {
   return sent;
 }
 
+// Also for those that send nothing for this slice: what they wait for is released by then in any case.
 ChannelRun::Step ChannelRun::await_slots(const Op& op) {
   for (uint32_t i = 0; i < op.sends.count; ++i) {
     Peer& to = peer(program_->sends[op.sends.first + i].peer);

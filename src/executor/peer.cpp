@@ -235,6 +235,7 @@ void RecvStream::tell_of_chunks() {
   auto result = peer_.link_.signal({&peer_.remote_arena_, chunks_back_offset_}, line);
   if (result.ok() && *result == PutResult::kFull) return;
   if (!result.ok()) peer_.broken_.set(std::move(result).status());
+  if (peer_.needs_poll_) peer_.handed_ = true;
   chunks_told_ = chunks_released_;
 }
 

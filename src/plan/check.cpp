@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <unordered_map>
 
 #include "plan/collective.h"
@@ -93,6 +94,7 @@ class Machine {
     Cursor cursor;
     std::map<int, int> temps;                            // temp -> expression
     std::map<int, Arrival> arrivals;                     // by peer
+    std::set<int> heard;                                 // peers of which a message of this call was awaited
     std::map<std::pair<size_t, size_t>, size_t> chunks;  // (section, step) of a Wait -> message that lends the chunk
   };
   struct Rank {
@@ -158,7 +160,7 @@ class Machine {
     for (int channel = 0; channel < shape_.channels; ++channel) {
       size_t part = static_cast<size_t>(rank) * shape_.channels + channel;
       Cursor cursor(parts_[part], facts_[part], [this](int chunk) { return slices_of(chunk); });
-      self.running.push_back({std::move(cursor), {}, {}});
+      self.running.push_back({.cursor = std::move(cursor)});
     }
     visit_cells(Space::kInput, [&](int channel, const Cell& cell) {
       if (!in_input(shape_, rank, cell.chunk)) return;
@@ -236,7 +238,8 @@ class Machine {
     Stream& out = stream(rank, step.peer, channel);
     bool lends_chunk = lends_chunks(rank, step);
     if (lends_chunk && running.cursor.slice() > 0) return true;
-    bool is_silent = !running.cursor.is_last_slice() && takes_by_chunk(step.peer, step, rank);
+    bool knows = running.heard.contains(step.peer);  // what the peer has said in that message
+    bool is_silent = !running.cursor.is_last_slice() && knows && takes_by_chunk(step.peer, step, rank);
     if (!is_silent && out.messages.size() - out.released >= static_cast<size_t>(options_.slots)) return false;
     Message message;
     message.call = ranks_[rank].entered - 1;
@@ -319,6 +322,7 @@ class Machine {
     running.arrivals.erase(step.peer);
     if (!cursor.is_last_slice() && takes_by_chunk(rank, step, rank)) return true;
     if (in.waited == in.messages.size()) return false;
+    running.heard.insert(step.peer);
     size_t index = in.waited++;
     const Message& message = in.messages[index];
     if (message.into == kNoChunk) {

@@ -137,8 +137,8 @@ struct PlanShape {
   // chunk until it releases the last one. Of Puts `into` an output that are stored straight there (deliver_directly),
   // if its rank has said so in a message before, that of the last slice: with it all are there. Puts of other slices
   // then send nothing, and Waits for them are over at once. So the first slice of a Put `into` an output runs after one
-  // of a Wait on that peer, that of a Wait `into` one after one of a Put to the peer, and its section does not read
-  // what comes there. The checker proves the rest.
+  // of a Wait on that peer that is not, that of a Wait `into` one after one of a Put to the peer that is not, and its
+  // section does not read what comes there. The checker proves the rest.
   bool by_chunk = false;
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

@@ -237,8 +237,9 @@ class ChunkRule {
       const std::vector<Step>& steps = part.sections[s].steps;
       for (size_t i = 0; i < steps.size(); ++i) {
         When when{s, steps[i].lag, i};
-        if (steps[i].kind == StepKind::kPut) note(puts_, steps[i].peer, when);
-        if (steps[i].kind == StepKind::kWait) note(waits_, steps[i].peer, when);
+        bool has_message = steps[i].into == kNoChunk;  // of its first slice, whoever takes results by chunk
+        if (has_message && steps[i].kind == StepKind::kPut) note(puts_, steps[i].peer, when);
+        if (has_message && steps[i].kind == StepKind::kWait) note(waits_, steps[i].peer, when);
         for (const Place& source : steps[i].sources) {
           if (source.space == Space::kOutput) read_.insert({s, source.index});
         }
@@ -251,9 +252,11 @@ class ChunkRule {
     const Step& step = part_.sections[section].steps[index];
     When when{section, step.lag, index};
     if (step.kind == StepKind::kPut) {
-      return comes_before(waits_, step.peer, when) ? "" : "by_chunk is 1, but no wait on the peer comes before";
+      bool is_told = comes_before(waits_, step.peer, when);
+      return is_told ? "" : "by_chunk is 1, but no wait on the peer, not into an output, comes before";
     }
-    if (!comes_before(puts_, step.peer, when)) return "by_chunk is 1, but no put to the peer comes before";
+    bool has_told = comes_before(puts_, step.peer, when);
+    if (!has_told) return "by_chunk is 1, but no put to the peer, not into an output, comes before";
     bool is_read = read_.contains({section, step.into});
     return is_read ? "by_chunk is 1, but its section reads what comes into the output" : "";
   }

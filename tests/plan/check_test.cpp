@@ -96,11 +96,23 @@ TEST_CASE("results by chunk need an exchange before, and nobody who reads them a
     return std::string(validate(plan.plan()).message());
   };
   CHECK_THAT(refusal(*find_algorithm(TUTTI_ALL_GATHER, "direct")),
-             Catch::Matchers::Contains("by_chunk is 1, but no wait on the peer comes before"));
-  CHECK_THAT(refusal(*find_algorithm(TUTTI_ALL_REDUCE, "ring")),
-             Catch::Matchers::Contains("by_chunk is 1, but no wait on the peer comes before"));
+             Catch::Matchers::Contains("by_chunk is 1, but no wait on the peer, not into an output, comes before"));
+  CHECK_THAT(refusal(*find_algorithm(TUTTI_ALL_REDUCE, "ring")), Catch::Matchers::Contains("no wait on the peer"));
   CHECK_THAT(refusal(*find_algorithm(TUTTI_GATHER, "sequential")), Catch::Matchers::Contains("comes before"));
   CHECK_THAT(refusal(*find_algorithm(TUTTI_SCATTER, "direct")), Catch::Matchers::Contains("comes before"));
+  // A wait for a result that comes by chunk hears nothing but at the end.
+  test::WrittenPlan gather = test::write_out(*find_algorithm(TUTTI_ALL_GATHER, "direct"), 2);
+  gather.shape.by_chunk = true;
+  for (int rank : {0, 1}) {
+    int peer = 1 - rank;
+    Step signal{.kind = rank == 0 ? StepKind::kPut : StepKind::kWait, .peer = peer};
+    Step sends{.kind = StepKind::kPut, .peer = peer, .into = rank, .sources = {input(rank)}};
+    Step gets{.kind = StepKind::kWait, .peer = peer, .into = peer};
+    Step own{.kind = StepKind::kCopy, .sources = {input(rank)}, .destinations = {output(rank)}};
+    gather.steps(rank) = {signal, rank == 0 ? gets : sends, rank == 0 ? sends : gets, own};
+  }
+  const std::string deaf(validate(gather.plan()).message());
+  CHECK_THAT(deaf, Catch::Matchers::Contains("no wait on the peer, not into an output, comes before"));
   test::WrittenPlan plan = test::write_out("direct_two_shot", 2);
   for (Permission by_reference : {Permission::kNever, Permission::kUnlessInPlace, Permission::kAlways}) {
     plan.shape.by_reference = by_reference;
