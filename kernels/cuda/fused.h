@@ -102,10 +102,19 @@ class FusedJob {
   bool has_whole_elements_ = true;
 };
 
+// Of a word of the host, which may store there meanwhile.
+TUTTI_HOST_DEVICE inline uint32_t load_of_host(const uint32_t* word) {
+#ifdef __CUDA_ARCH__
+  return *static_cast<const volatile uint32_t*>(word);
+#else
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
 // The whole launch: tiles go to blocks in turn.
 template <class Element, class Op, uint32_t kSources>
 TUTTI_HOST_DEVICE void fused(const FusedArgs& args, const Place& place) {
-  if (args.cancelled != nullptr && *args.cancelled != 0) return;
+  if (args.cancelled != nullptr && load_of_host(args.cancelled) != 0) return;
   uint32_t job = 0;
   for (uint64_t tile = place.block; tile < args.tiles; tile += place.blocks) {
     while (job + 1 < args.job_count && args.jobs[job + 1].first_tile <= tile) ++job;
