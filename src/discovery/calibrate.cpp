@@ -71,7 +71,7 @@ struct Measured {
 
 // One process at a time.
 Result<Measured> measure_into(const std::string& file, const Inventory& host, Need need) {
-  constexpr int64_t kPatienceMs = 10'000;
+  constexpr int64_t kPatienceMs = 30'000;  // where many ranks share few cores, or all is checked as it runs
   TUTTI_TRY(make_folder_of(file));
   bool waited = false;
   Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(kPatienceMs), &waited));

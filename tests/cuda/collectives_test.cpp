@@ -2,6 +2,7 @@
 // host's buffers alone.
 #include <catch2/catch.hpp>
 
+#include "base/sanitizers.h"
 #include "cuda/jobs.h"
 #include "cuda/tested_calls.h"
 
@@ -19,6 +20,7 @@ const std::vector<Shape> kCollectives = {
     {TUTTI_GATHER, "gather"},                 {TUTTI_SCATTER, "scatter"},
 };
 constexpr int kRoot = 1;
+constexpr uint64_t kSeveralSlices = kUnderThreadSanitizer ? 70'000 : 150'000;
 
 template <typename T>
 tutti_status_t call(tutti_collective_t collective, const T* in, T* out, uint64_t count, tutti_datatype_t type,
@@ -90,7 +92,7 @@ TEST_CASE("every collective on buffers of devices and of the host has the bits o
   for (const char* transport : {"shm", "tcp"}) {
     for (const auto& each : kLayouts) {
       const Layout& layout = each.second;
-      for (uint64_t count : {1, 1000, 150'000}) {
+      for (uint64_t count : {uint64_t{1}, uint64_t{1000}, kSeveralSlices}) {
         INFO(transport << ", " << each.first << ", " << count << " elements");
         auto wrong = with_gpu_ranks(kRanks, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) {
           return check_all<int32_t>(comm, rank, kRanks, layout[rank], count, TUTTI_INT32) +
@@ -106,7 +108,7 @@ TEST_CASE("every collective among ranks of one GPU has the bits of the host's, a
   constexpr int kRanks = 3;
   for (const auto& each : kLayouts) {
     const Layout& layout = each.second;
-    for (uint64_t count : {1, 1000, 150'000}) {
+    for (uint64_t count : {uint64_t{1}, uint64_t{1000}, kSeveralSlices}) {
       INFO(each.first << ", " << count << " elements");
       auto wrong = with_ranks_of_one_gpu(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
         return check_all<int32_t>(comm, rank, kRanks, layout[rank], count, TUTTI_INT32) +
@@ -121,7 +123,7 @@ TEST_CASE("every collective among ranks of several GPUs has the bits of the host
   constexpr int kRanks = 3;
   for (const auto& each : kLayouts) {
     const Layout& layout = each.second;
-    for (uint64_t count : {1, 1000, 150'000}) {
+    for (uint64_t count : {uint64_t{1}, uint64_t{1000}, kSeveralSlices}) {
       INFO(each.first << ", " << count << " elements");
       auto wrong = with_ranks_of_gpus(kRanks, {}, [&](tutti_comm_t* comm, int rank) {
         return check_all<int32_t>(comm, rank, kRanks, layout[rank], count, TUTTI_INT32) +

@@ -162,13 +162,15 @@ std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nrank
     error = tutti_last_error(comm);
   }
   if (stream.synchronize() != CUDA_SUCCESS) error += "the stream has failed";
+  if (error.empty() && tutti_comm_status(comm) != TUTTI_SUCCESS) error = tutti_last_error(comm);
+  std::string name = std::string(which.type.name) + " " + which.op.name + ", collective " +
+                     std::to_string(which.collective) + ", " + std::to_string(which.count) + " elements" +
+                     (which.in_place ? " in place" : "") + "; ";
+  if (!error.empty()) return error + " of " + name;  // peers may still store into the target
   target.download();
   auto first = target.host.begin() + static_cast<std::ptrdiff_t>(received_at);
   bool is_right = shares ? std::equal(received.begin(), received.end(), first) : target.host == wanted;
-  if (is_right && error.empty()) return "";
-  return error + (is_right ? "" : "another result") + std::string(" of ") + which.type.name + " " + which.op.name +
-         ", collective " + std::to_string(which.collective) + ", " + std::to_string(which.count) + " elements" +
-         (which.in_place ? " in place" : "") + "; ";
+  return is_right ? "" : "another result of " + name;
 }
 
 }  // namespace tutti::test

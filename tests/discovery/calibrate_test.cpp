@@ -187,10 +187,6 @@ TEST_CASE("figures that are stored are measured anew only when asked for") {
 }
 
 TEST_CASE("of many processes that find no figures one measures, and all get the same") {
-#ifdef __SANITIZE_THREAD__
-  WARN("skipped: under ThreadSanitizer calibration may take longer than the 10 s that others wait for it");
-  return;
-#endif
   Scratch scratch;
   Config config = config_for(scratch.path("costs.json"));
   auto host = discover_live();
