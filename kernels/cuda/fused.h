@@ -102,19 +102,21 @@ class FusedJob {
   bool has_whole_elements_ = true;
 };
 
-// Of a word of the host, which may store there meanwhile.
-TUTTI_HOST_DEVICE inline uint32_t load_of_host(const uint32_t* word) {
+// Whether the word of the host, which may store there meanwhile, is not 0; null: it never is. All threads of a block
+// ask at once and get the same, with one read across the bus.
+TUTTI_HOST_DEVICE inline bool is_cancelled(const uint32_t* word, [[maybe_unused]] const Place& place) {
+  if (word == nullptr) return false;
 #ifdef __CUDA_ARCH__
-  return *static_cast<const volatile uint32_t*>(word);
+  return __syncthreads_or(place.thread == 0 && *static_cast<const volatile uint32_t*>(word) != 0) != 0;
 #else
-  return __atomic_load_n(word, __ATOMIC_RELAXED);
+  return __atomic_load_n(word, __ATOMIC_RELAXED) != 0;
 #endif
 }
 
 // The whole launch: tiles go to blocks in turn.
 template <class Element, class Op, uint32_t kSources>
 TUTTI_HOST_DEVICE void fused(const FusedArgs& args, const Place& place) {
-  if (args.cancelled != nullptr && load_of_host(args.cancelled) != 0) return;
+  if (is_cancelled(args.cancelled, place)) return;
   uint32_t job = 0;
   for (uint64_t tile = place.block; tile < args.tiles; tile += place.blocks) {
     while (job + 1 < args.job_count && args.jobs[job + 1].first_tile <= tile) ++job;

@@ -151,8 +151,10 @@ std::string GpuGates::last_call_of(int rank) const {
 }
 
 std::string GpuGates::who_is_late(uint32_t number) const {
-  board().of(basis_.rank).called.load(std::memory_order_acquire);  // with it this rank's own thread has said the call
-  std::string_view name = name_of(static_cast<Collective>(board().offer(number, basis_.rank).shape.collective));
+  uint32_t called = own().called.load(std::memory_order_acquire);
+  bool is_said = !comes_before(called, number) && called + 1 - number < GpuBoard::kCalls;  // and the next not there
+  std::string_view name = "a collective";
+  if (is_said) name = name_of(static_cast<Collective>(board().offer(number, basis_.rank).shape.collective));
   for (int rank = 0; rank < basis_.nranks; ++rank) {
     if (comes_before(board().of(rank).called.load(std::memory_order_acquire), number)) {
       return fmt::format("rank {} has not called {} (call {} on {}); {}", rank, name, number, where(),

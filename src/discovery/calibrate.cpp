@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -69,12 +70,12 @@ struct Measured {
   bool here = false;  // not by another process meanwhile
 };
 
-// One process at a time.
-Result<Measured> measure_into(const std::string& file, const Inventory& host, Need need) {
-  constexpr int64_t kPatienceMs = 30'000;  // where many ranks share few cores, or all is checked as it runs
+// One process at a time. Others wait for it, but not until ranks that do without give them up.
+Result<Measured> measure_into(const std::string& file, const Config& config, const Inventory& host, Need need) {
+  const int64_t patience_ms = std::min<int64_t>(30'000, config.bootstrap_timeout_ms / 2);
   TUTTI_TRY(make_folder_of(file));
   bool waited = false;
-  Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(kPatienceMs), &waited));
+  Fd lock = TUTTI_TRY(lock_file(file, Deadline::after_ms(patience_ms), &waited));
   if (waited || need == Need::kAny) {
     auto stored = stored_costs(file, host);
     if (stored.ok() && *stored) return Measured{**stored, false};
@@ -119,7 +120,7 @@ Result<Costs> calibrate(const Config& config, const Inventory& host) {
   if (file.empty()) {
     return error(Code::kInvalidUsage, "calibration is switched off; unset TUTTI_CALIBRATION or set it to a file");
   }
-  return TUTTI_TRY(measure_into(file, host, Need::kNew)).costs;
+  return TUTTI_TRY(measure_into(file, config, host, Need::kNew)).costs;
 }
 
 Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& host) {
@@ -136,7 +137,7 @@ Result<Calibrated> calibrate_if_missing(const Config& config, const Inventory& h
   if (stored.ok() && *stored) return Calibrated{**stored, ""};
   if (!stored.ok() && !config.calibration.empty()) return refusal(stored.status());
   auto start = Clock::now();
-  Result<Measured> measured = measure_into(*file, host, Need::kAny);
+  Result<Measured> measured = measure_into(*file, config, host, Need::kAny);
   if (!measured.ok()) return not_measured(measured.status());
   if (!measured->here) return Calibrated{measured->costs, ""};
   double seconds = std::chrono::duration<double>(Clock::now() - start).count();

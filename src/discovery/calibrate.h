@@ -17,8 +17,8 @@ namespace tutti {
 Result<Costs> load_costs(const Config& config, const Inventory& host);
 
 // Measures and stores. Blocks: about a second, or, while another process calibrates this host, until that has
-// finished (at most 10 s) to share its figures. What cannot be measured here keeps its default. Errors: the option is
-// "off"; no place to store.
+// finished (at most 30 s, or half of bootstrap_timeout_ms if that is less) to share its figures. What cannot be
+// measured here keeps its default. Errors: the option is "off"; no place to store.
 Result<Costs> calibrate(const Config& config, const Inventory& host);
 
 struct Calibrated {

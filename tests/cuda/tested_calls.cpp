@@ -166,7 +166,9 @@ std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nrank
   std::string name = std::string(which.type.name) + " " + which.op.name + ", collective " +
                      std::to_string(which.collective) + ", " + std::to_string(which.count) + " elements" +
                      (which.in_place ? " in place" : "") + "; ";
-  if (!error.empty()) return error + " of " + name;  // peers may still store into the target
+  // What is there after a failure is not promised; and where the driver has not said that other ranks' launches ended,
+  // only the time that they got for it tells so.
+  if (!error.empty()) return error + " of " + name;
   target.download();
   auto first = target.host.begin() + static_cast<std::ptrdiff_t>(received_at);
   bool is_right = shares ? std::equal(received.begin(), received.end(), first) : target.host == wanted;

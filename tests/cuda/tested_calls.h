@@ -50,8 +50,8 @@ std::vector<TestedCall> calls_of_every_type_and_op(uint64_t count);
 // And those that move data, with every type.
 std::vector<TestedCall> moving_calls_of_every_type(uint64_t count);
 
-// Makes the call on this rank's buffers, which are there, and gives "", or what is wrong; what is stored beside the
-// output is found, too.
+// Makes the call on this rank's buffers, which are there, and gives "", or what is wrong; what a call that
+// succeeds stores beside the output is found, too.
 std::string run(const TestedCall& call, tutti_comm_t* comm, int rank, int nranks, const Stream& stream,
                 Where where = Where::kDevice);
 

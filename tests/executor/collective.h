@@ -110,11 +110,16 @@ class Buffers {
     });
     return wrong;
   }
-  // Whether all memory is as it was, save where the result lies.
+  // Whether all memory is as it was, save where the result lies: after a call that has failed peers may still store
+  // there, until its links are broken.
   bool rest_untouched() const {
-    std::vector<int32_t> right = receive_after_;
-    for_each(received_, [&](int, uint64_t, uint64_t at) { right[result_begin() + at] = out()[at]; });
-    return image_of(receive_) == right && image_of(send_) == send_after_;
+    std::span<const int32_t> now = receive_.all();
+    std::vector<bool> is_result(now.size());
+    for_each(received_, [&](int, uint64_t, uint64_t at) { is_result[result_begin() + at] = true; });
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (!is_result[i] && now[i] != receive_after_[i]) return false;
+    }
+    return image_of(send_) == send_after_;
   }
 
   int32_t* in() const { return input_area().elements() + sent_begin_; }
@@ -236,8 +241,7 @@ inline Status run_call(Rank& rank, const Plan& plan, const std::vector<Program>&
   BoundCall bound(buffers, plan.shape(), which, rank.rank(), number);
   bound.call.common_slots = rank.common_slots();
   Status status = rank.run(programs, bound.call, timeout_ms);
-  // Of a call that has failed peers may still store results, until the links are broken.
-  if (status.ok() && !buffers.rest_untouched()) {
+  if (!buffers.rest_untouched()) {
     return error(Code::kSystem, "rank {}, call {} wrote beside its result", rank.rank(), number);
   }
   TUTTI_TRY(std::move(status));

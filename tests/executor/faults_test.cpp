@@ -94,9 +94,7 @@ class Running {
     Status status;
     for (int number = 0; number < kMostCalls && status.ok(); ++number) status = call(rank, number, timeout_ms);
     ranks_[rank].abort();
-    if (job_.over == "loopback") return status;
-    if (!buffers_[rank]->rest_untouched()) return error(Code::kSystem, "rank {} has something beside its result", rank);
-    buffers_[rank]->fill(job_.which, rank, kMostCalls);
+    if (job_.over != "loopback") buffers_[rank]->fill(job_.which, rank, kMostCalls);
     return status;
   }
 
