@@ -70,7 +70,7 @@ struct Measured {
   bool here = false;  // not by another process meanwhile
 };
 
-// One process at a time. Others wait for it, but not until ranks that do without give them up.
+// One process at a time. Others wait for it, but not until ranks that join without measuring give them up.
 Result<Measured> measure_into(const std::string& file, const Config& config, const Inventory& host, Need need) {
   const int64_t patience_ms = std::min<int64_t>(30'000, config.bootstrap_timeout_ms / 2);
   TUTTI_TRY(make_folder_of(file));

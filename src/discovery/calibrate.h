@@ -18,7 +18,8 @@ Result<Costs> load_costs(const Config& config, const Inventory& host);
 
 // Measures and stores. Blocks: about a second, or, while another process calibrates this host, until that has
 // finished (at most 30 s, or half of bootstrap_timeout_ms if that is less) to share its figures. What cannot be
-// measured here keeps its default. Errors: the option is "off"; no place to store.
+// measured here keeps its default. Errors: the option is "off"; no place to store; kTimeout, the other
+// process has not finished.
 Result<Costs> calibrate(const Config& config, const Inventory& host);
 
 struct Calibrated {

@@ -166,8 +166,8 @@ std::string run(const TestedCall& which, tutti_comm_t* comm, int rank, int nrank
   std::string name = std::string(which.type.name) + " " + which.op.name + ", collective " +
                      std::to_string(which.collective) + ", " + std::to_string(which.count) + " elements" +
                      (which.in_place ? " in place" : "") + "; ";
-  // What is there after a failure is not promised; and where the driver has not said that other ranks' launches ended,
-  // only the time that they got for it tells so.
+  // What is there after a failure is not promised. And where the driver has not said that other ranks' launches have
+  // ended, they got two seconds for it, which ThreadSanitizer does not see.
   if (!error.empty()) return error + " of " + name;
   target.download();
   auto first = target.host.begin() + static_cast<std::ptrdiff_t>(received_at);
