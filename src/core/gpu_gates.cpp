@@ -152,8 +152,9 @@ std::string GpuGates::last_call_of(int rank) const {
 
 std::string GpuGates::who_is_late(uint32_t number) const {
   uint32_t called = own().called.load(std::memory_order_acquire);
-  // Said, and not so long ago that this rank may say the next call in its place meanwhile.
-  bool is_said = !comes_before(called, number) && called - number < GpuBoard::kCalls / 2;
+  // Another call takes a place once what was said there is decided: of those this rank has not come near it.
+  bool is_decided = !comes_before(board().head().decided.load(std::memory_order_acquire), number);
+  bool is_said = !comes_before(called, number) && (!is_decided || called - number < GpuBoard::kCalls / 2);
   std::string_view name = "a collective";
   if (is_said) name = name_of(static_cast<Collective>(board().offer(number, basis_.rank).shape.collective));
   for (int rank = 0; rank < basis_.nranks; ++rank) {
