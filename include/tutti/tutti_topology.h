@@ -60,9 +60,10 @@ TUTTI_API tutti_status_t tutti_diagnosis_text(const char* machine_file, tutti_fo
 
 /* Measures what copies, reductions, wake-ups and messages cost on this host and stores the figures for all later
  * communicators (option "calibration"). Blocks for about a second, in a process that others do not disturb; waits
- * for another process that calibrates, for at most 30 s, or half of bootstrap_timeout_ms if that is less. `text` may be
- * NULL; else it gets the host's facts with the figures. Errors: TUTTI_INVALID_USAGE when the option is "off",
- * TUTTI_SYSTEM_ERROR when the file cannot be written, TUTTI_TIMEOUT when the other process has not finished. */
+ * for another process that calibrates, whose figures it takes, for at most 30 s, or half of bootstrap_timeout_ms if
+ * that is less. `text` may be NULL; else it gets the host's facts with the figures. Errors: TUTTI_INVALID_USAGE when
+ * the option is "off", TUTTI_SYSTEM_ERROR when the file cannot be written, TUTTI_TIMEOUT when the other process has
+ * not finished. */
 TUTTI_API tutti_status_t tutti_calibrate(tutti_format_t format, char** text);
 
 /* The same when no figures are stored for this host; nothing when the option "calibration" is "off". The `tutti`

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <optional>
 
 #include "base/fd.h"
 #include "core/fused_calls.h"
@@ -66,6 +67,8 @@ class GpuBoard {
     uint32_t cleared = 0;  // so much of what was put on its own stream is done
     // For the threads of one process, if all ranks are that.
     RankEvents events;
+    // For messages: of the rank's last calls the collective, above the 32 bits of the call's number.
+    std::atomic<uint64_t> collectives[kCalls];
   };
   enum class Verdict : uint32_t { kLaunched, kStaged };
   struct Head {
@@ -96,6 +99,16 @@ class GpuBoard {
   std::atomic<uint32_t>& arrived(uint32_t call) const { return head().arrived[call % kCalls]; }
   std::atomic<Verdict>& verdict(uint32_t call) const { return head().verdicts[call % kCalls]; }
   std::atomic<int32_t>& decider(uint32_t call) const { return head().deciders[call % kCalls]; }
+
+  // Of a call that the rank has made; none if another one has its place by now.
+  void say_collective(uint32_t call, int rank, int32_t collective) const {
+    uint64_t said = static_cast<uint64_t>(static_cast<uint32_t>(collective)) << 32 | call;
+    of(rank).collectives[call % kCalls].store(said, std::memory_order_release);
+  }
+  std::optional<int32_t> collective(uint32_t call, int rank) const {
+    uint64_t said = of(rank).collectives[call % kCalls].load(std::memory_order_acquire);
+    return static_cast<uint32_t>(said) == call ? std::optional(static_cast<int32_t>(said >> 32)) : std::nullopt;
+  }
 
   // It stays where it is for ever: streams may still use it.
   void leak() { (void)memory_.release(); }

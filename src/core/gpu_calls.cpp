@@ -239,6 +239,7 @@ uint32_t GpuCalls::begin_call() {
 
 bool GpuCalls::say(uint32_t number, const Offer& offer) {
   board().offer(number, communicator_.rank()) = offer;
+  board().say_collective(number, communicator_.rank(), offer.shape.collective);
   own().called.store(number, std::memory_order_release);
   std::atomic<uint32_t>& arrived = board().arrived(number);
   auto nranks = static_cast<uint32_t>(communicator_.nranks());

@@ -143,20 +143,19 @@ Status GpuGates::late_error(uint32_t number, int64_t waited_ms) const {
       .at({.rank = basis_.rank});
 }
 
+std::string_view GpuGates::collective_of(uint32_t number, int rank) const {
+  std::optional<int32_t> collective = board().collective(number, rank);
+  return collective ? name_of(static_cast<Collective>(*collective)) : "a collective";
+}
+
 std::string GpuGates::last_call_of(int rank) const {
   uint32_t last = board().of(rank).called.load(std::memory_order_acquire);
   if (last == 0) return "it has made no call there";
-  return fmt::format("its last call there is {} (call {})",
-                     name_of(static_cast<Collective>(board().offer(last, rank).shape.collective)), last);
+  return fmt::format("its last call there is {} (call {})", collective_of(last, rank), last);
 }
 
 std::string GpuGates::who_is_late(uint32_t number) const {
-  uint32_t called = own().called.load(std::memory_order_acquire);
-  // Another call takes a place once what was said there is decided: of those this rank has not come near it.
-  bool is_decided = !comes_before(board().head().decided.load(std::memory_order_acquire), number);
-  bool is_said = !comes_before(called, number) && (!is_decided || called - number < GpuBoard::kCalls / 2);
-  std::string_view name = "a collective";
-  if (is_said) name = name_of(static_cast<Collective>(board().offer(number, basis_.rank).shape.collective));
+  std::string_view name = collective_of(number, basis_.rank);
   for (int rank = 0; rank < basis_.nranks; ++rank) {
     if (comes_before(board().of(rank).called.load(std::memory_order_acquire), number)) {
       return fmt::format("rank {} has not called {} (call {} on {}); {}", rank, name, number, where(),

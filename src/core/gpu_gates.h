@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
@@ -91,6 +92,7 @@ class GpuGates {
   bool have_ended() const;
   bool have_passed() const;
   Status kernel_status() const;
+  std::string_view collective_of(uint32_t number, int rank) const;
   std::string last_call_of(int rank) const;
   Status look_at_delay();
 

@@ -188,8 +188,9 @@ class RecvStream {
   bool ready() const { return load_counter(next_line()) == taken_ + 1; }
   const Line& next_line() const { return lines_[taken_ & (line_count_ - 1)]; }  // valid when ready()
   // While the next message is not here, whose payload lies in the first so many bytes of its slot: these come with its
-  // line then, and not after it.
+  // line then, and not after it. Does nothing where the last one's lay in a slot of the sender's.
   void fetch_ahead(uint64_t size_bytes) const {
+    if (in_common_slot_) return;
     for (uint64_t at = 0; at < size_bytes; at += sizeof(Line)) __builtin_prefetch(slots_.slot(size_bytes) + at);
   }
   // Of the next message, if it takes one for so many bytes.

@@ -15,6 +15,6 @@ inline constexpr uint64_t kLeastTried = 64 * 1024;
 inline constexpr uint64_t kLeastPulled = 32 * 1024;
 
 // What several others get lies in one slot for all of them from so many bytes on.
-inline constexpr uint64_t kLeastCommonBytes = 4 * 1024;
+inline constexpr uint64_t kLeastCommonBytes = 256;
 
 }  // namespace tutti

@@ -139,6 +139,11 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s.value),
                       slot_rate(costs.small_slot_load_bytes_per_s.value)};
   made.small_below = small_below(host, request);
+  if (stays_in_caches(host, request)) {
+    made.peers = ranks - 1;
+    made.peers_apart = ranks - ceil_div(ranks, made.cpus);
+    made.cpus_apart = made.cpus - 1;
+  }
   made.takes_lines_back = are_near(inventory) && !takes_turns(host);
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
@@ -163,18 +168,6 @@ void Work::price_sockets(Host& made, const Costs& costs) {
   };
   made.sockets = socket_rates(costs.tcp_bytes_per_s, costs.tcp_both_bytes_per_s);
   made.large_sockets = socket_rates(costs.large_tcp_bytes_per_s, costs.large_tcp_both_bytes_per_s);
-}
-
-// Where cores are near each other, or ranks take turns, messages of all sizes have few places (data_path_for()). These
-// stay in the caches of both cores: as measured among 2 ranks those of up to 16 KiB, and among 4 and 8 on 2 processors
-// all of calls of up to 64 KiB. So one of the next size class may be predicted to take less.
-uint64_t Work::small_below(const TopologyHost& host, const Request& request) {
-  if (takes_turns(host) && request.size_bytes() <= kLeastTried) return UINT64_MAX;
-  return are_near(host.inventory) ? 2 * kLeastSpreadBytes + 1 : kLeastSpreadBytes;
-}
-
-const Work::SlotRates& Work::slots_for(const Host& host, uint64_t message_bytes) {
-  return message_bytes < host.small_below ? host.small_slots : host.slots;
 }
 
 // Out of place a rank copies its own block as well. A broadcast's root does that slice by slice, each right after it
@@ -220,40 +213,6 @@ uint64_t Work::overflow_ns(const Host& host, uint64_t turns) {
   return ns_for(overflows, host.memory_copy_bytes_per_s) / host.cpus;
 }
 
-uint64_t Work::pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes) {
-  return saturating_add(saturating_mul(messages, receiver.pull_ns), ns_for(bytes, receiver.pull_bytes_per_s));
-}
-
-// One of what a reduction reads and writes, of which the calibrated one reads two and writes one.
-uint64_t Work::reading_ns(const Host& host, uint64_t bytes) { return ns_for(bytes, host.reduce_bytes_per_s) / 3; }
-
-// The same from another core.
-uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes) {
-  return std::max(reading_ns(host, bytes), ns_for(bytes, slots_for(host, bytes / messages).load_bytes_per_s));
-}
-
-bool Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,
-               uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns) {
-  uint64_t in_ns = ns_for(bytes, slots_for(sender, bytes / messages).store_bytes_per_s);
-  uint64_t out_ns = ns_for(bytes, slots_for(receiver, bytes / messages).load_bytes_per_s);
-  if (may_pull && payload != Payload::kPartial && bytes / messages >= kLeastPulled) {
-    uint64_t pull_ns = pulling_ns(receiver, messages, bytes);
-    // A reduction reads from a slot where that is, which is counted there; pulled, its caches have it by then.
-    uint64_t arrival = payload == Payload::kCopied ? arrival_ns(receiver, messages, bytes) : 0;
-    uint64_t saved_ns = arrival - std::min(arrival, reading_ns(receiver, bytes));
-    receiver_ns = saturating_add(receiver_ns, pull_ns - std::min(pull_ns, saved_ns));
-    return false;
-  }
-  // What a reduction stores has been read already: half a copy, unless that is mostly the wait for lines that the other
-  // core still has.
-  bool is_computed = payload == Payload::kPartial || payload == Payload::kStored;
-  bool is_half = is_computed && !sender.takes_lines_back;
-  if (slot == Slot::kOwn) sender_ns = saturating_add(sender_ns, is_half ? in_ns / 2 : in_ns);
-  bool stays = payload == Payload::kStored || payload == Payload::kDelivered;
-  if (stays) receiver_ns = saturating_add(receiver_ns, out_ns);
-  return true;
-}
-
 void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
   send(from, to, bytes, payload, times, Slot::kOwn);
 }
@@ -261,10 +220,12 @@ void Work::send(int from, int to, uint64_t bytes, Payload payload, int times) {
 void Work::send_to_others(int from, uint64_t bytes, Payload payload) {
   uint64_t messages = saturating_mul(slices_of(bytes), shape_.channels);
   bool may_share = bytes / messages >= kLeastCommonBytes;
-  Slot slot = Slot::kOwn;
+  Slot slot = may_share ? Slot::kCommon : Slot::kOwn;
   for (int i = 1; i < topology_.nranks(); ++i) {
     bool is_in_slot = send(from, (from + i) % topology_.nranks(), bytes, payload, 1, slot);
-    if (is_in_slot && may_share) slot = Slot::kFilled;
+    if (!is_in_slot || !may_share) continue;
+    slot = Slot::kFilled;
+    has_common_slots_ = has_common_slots_ || i > 1;
   }
 }
 
@@ -360,13 +321,21 @@ void Work::count_hop(HopNs ns) {
 }
 
 void Work::reduce(int rank, int sources, uint64_t bytes, int times) {
+  reduce(rank, sources, bytes, times, Slot::kOwn);
+}
+
+void Work::reduce_all(int rank, uint64_t bytes) {
+  reduce(rank, topology_.nranks(), bytes, 1, has_common_slots_ ? Slot::kCommon : Slot::kOwn);
+}
+
+void Work::reduce(int rank, int sources, uint64_t bytes, int times, Slot slot) {
   if (times <= 0) return;
   uint64_t total_bytes = saturating_mul(bytes, times);
   if (is_on_gpu(rank)) return wires_->touch(rank, saturating_mul(total_bytes, static_cast<uint64_t>(sources) + 1));
   // All but this rank's own contribution come from other cores, and meanwhile that is read.
   const Host& host = host_of(rank);
   uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
-  uint64_t arrivals_ns = saturating_mul(arrival_ns(host, messages, total_bytes), sources - 1);
+  uint64_t arrivals_ns = saturating_mul(arrival_ns(host, messages, total_bytes, slot), sources - 1);
   rank_ns_[rank] = saturating_add(rank_ns_[rank], saturating_add(reading_ns(host, total_bytes), arrivals_ns));
 }
 
@@ -376,13 +345,15 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes, int times) {
 
 // As measured among 4 and 8 ranks on 2 processors, of calls one after the other. A rank that waits for one other goes
 // on after that one's turn, and the call takes one more, to begin with. One that waits for several gives its processor
-// up twice in a hop, since not all of them have run by the first time. What flows one way makes nobody wait for a rank
-// that waits for it, so that each slice costs a turn, however far it goes.
+// up twice in a hop, since not all of them have run by the first time. Each of these turns takes a quarter more than a
+// yield, as its rank finds less in its caches. What flows one way makes nobody wait for a rank that waits for it, so
+// that each slice costs a turn, however far it goes, and one turn has several calls to make.
 uint64_t Work::turns_ns(uint64_t hops) const {
   if (hops == 0) return 0;
   if (flows_one_way()) return saturating_mul(turn_ns_, most_slices_);
   bool waits_for_several = sends_ > saturating_mul(hops, rank_ns_.size());
-  return saturating_mul(turn_ns_, waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1));
+  uint64_t turns = waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1);
+  return saturating_mul(turn_ns_, turns) * 5 / 4;
 }
 
 bool Work::flows_one_way() const { return has_root_ && !shape_.rendezvous && sends_ < rank_ns_.size(); }

@@ -47,7 +47,9 @@ class Work {
   void send_to_others(int from, uint64_t bytes, Payload payload);
   // `times` over `rank` combines `sources` pieces of `bytes` into one.
   void reduce(int rank, int sources, uint64_t bytes, int times = 1);
-  // The same where the pieces are partial results, or the one is.
+  // `rank` combines its own piece with those that all others have sent by send_to_others().
+  void reduce_all(int rank, uint64_t bytes);
+  // As reduce() where the pieces are partial results, or the one is.
   void reduce_partial(int rank, int sources, uint64_t bytes, int times = 1);
 
   // Slices that a chunk of `bytes` (over all channels) takes on one channel.
@@ -79,6 +81,12 @@ class Work {
     SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
     SlotRates small_slots;              // of messages whose places stay in the caches of both cores
     uint64_t small_below = 0;           // which are those of less
+    // What passes through a slot comes from another processor's caches. Where ranks take turns, and caches hold it all,
+    // that is so of as many payloads of `peers` as are from ranks of other processors, and of what all read in one slot
+    // once for each of these: who has the processor next finds it there.
+    uint64_t peers = 1;
+    uint64_t peers_apart = 1;
+    uint64_t cpus_apart = 1;
     bool takes_lines_back = false;      // to store into a slot, from the core that has read it
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t memory_ns = 0;             // to read and write what of the callers' buffers is in no cache
@@ -105,9 +113,9 @@ class Work {
   };
   void count_hop(HopNs ns);
 
-  // Whether the sender still has to store a payload for this receiver, or has for an earlier one, with whom it shares
-  // the slot.
-  enum class Slot : uint8_t { kOwn, kFilled };
+  // Whether the sender stores a payload for this receiver alone, for others too, or has for an earlier one, with whom
+  // it shares the slot.
+  enum class Slot : uint8_t { kOwn, kCommon, kFilled };
   // Both say whether the payload went into a slot.
   bool send(int from, int to, uint64_t bytes, Payload payload, int times, Slot slot);
   // Adds what it costs both ends to bring payloads over mapped memory.
@@ -115,9 +123,15 @@ class Work {
                   uint64_t bytes, Slot slot, uint64_t& sender_ns, uint64_t& receiver_ns);
   static uint64_t pulling_ns(const Host& receiver, uint64_t messages, uint64_t bytes);
   static uint64_t small_below(const TopologyHost& host, const Request& request);
+  // All of such a call, its slots included, while ranks take turns on processors.
+  static bool stays_in_caches(const TopologyHost& host, const Request& request);
   static const SlotRates& slots_for(const Host& host, uint64_t message_bytes);
   static uint64_t reading_ns(const Host& host, uint64_t bytes);
-  static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes);
+  static uint64_t in_turns_ns(const Host& host, uint64_t bytes, uint64_t bytes_per_s, uint64_t apart);
+  static uint64_t storing_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
+  static uint64_t loading_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
+  static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
+  void reduce(int rank, int sources, uint64_t bytes, int times, Slot slot);
   void add_own_blocks(const Request& request);
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
@@ -155,6 +169,7 @@ class Work {
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data
   uint64_t turn_ns_ = 0;       // the longest of the hosts whose processors send or receive
+  bool has_common_slots_ = false;  // send_to_others() has filled slots that several ranks read
   uint64_t sends_ = 0;         // pairs of ranks, each as often as it has payloads of another kind
   uint64_t socket_sends_ = 0;  // those over sockets
   uint64_t most_slices_ = 1;   // from one to the other in one of these

@@ -277,6 +277,11 @@ TEST_CASE("payloads go through twice a core's second-level cache, which the peer
   CHECK(data_path_for(one_host(2, 2), 0).spread.bytes == 2 << 20);
   CHECK(data_path_for(one_host(5, 8), 0).spread.bytes == 512 << 10);
   CHECK(data_path_for(one_host(1, 8), 0).spread.bytes == 2 << 20);
+  Topology of_socket = one_host(2, 2);
+  of_socket.hosts[0].inventory.caches.back().size_bytes = 300 << 20;
+  CHECK(data_path_for(of_socket, 0).spread.own_bytes == 32 << 20);
+  of_socket.hosts[0].inventory.caches.back().size_bytes = 8 << 20;
+  CHECK(data_path_for(of_socket, 0).spread.own_bytes == 8 << 20);
   Topology near = one_host(2, 2), far = one_host(2, 2);
   near.hosts[0].inventory.costs.cache_line_ns = {55, Origin::kProbe};
   far.hosts[0].inventory.costs.cache_line_ns = {250, Origin::kProbe};

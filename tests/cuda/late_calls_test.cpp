@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "base/capture.h"
+#include "base/fd.h"
+#include "core/gpu_board.h"
 #include "cuda/jobs.h"
 #include "tutti/tutti_topology.h"
 
@@ -54,6 +56,41 @@ TEST_CASE("a started call on host buffers comes after a late one that turns out 
     return error + (out.download() == kSum ? "" : "another sum");
   });
   CHECK(wrong == std::vector<std::string>(kRanks));
+}
+
+TEST_CASE("the board knows the collectives of a rank's last calls, and of those before nothing") {
+  constexpr int kRanks = 2;
+  size_t size_bytes = GpuBoard::bytes_for(kRanks);
+  auto file = create_memfd("board", size_bytes);
+  REQUIRE(file.ok());
+  auto memory = Mapping::create(file->get(), size_bytes);
+  REQUIRE(memory.ok());
+  GpuBoard board(std::move(*memory), kRanks);
+  CHECK_FALSE(board.collective(1, 1).has_value());
+  for (uint32_t call = 1; call <= GpuBoard::kCalls; ++call) board.say_collective(call, 1, TUTTI_BROADCAST);
+  CHECK(board.collective(1, 1) == TUTTI_BROADCAST);
+  CHECK_FALSE(board.collective(1, 0).has_value());
+  board.say_collective(1 + GpuBoard::kCalls, 1, TUTTI_BARRIER);
+  CHECK_FALSE(board.collective(1, 1).has_value());
+  CHECK(board.collective(1 + GpuBoard::kCalls, 1) == TUTTI_BARRIER);
+  CHECK(board.collective(2, 1) == TUTTI_BROADCAST);
+}
+
+TEST_CASE("a rank that does not call is named by what it has not called, however far others are ahead") {
+  constexpr int kRanks = 2, kCallsAhead = 64;  // the last of which waits for the place of the first
+  auto wrong = with_ranks_of_gpus(kRanks, {{"timeout_ms", "2000"}}, [&](tutti_comm_t* comm, int rank) {
+    OnGpu<int32_t> in(1000, Where::kDevice, rank + 1), out(1000);
+    Stream stream;
+    if (rank == 1) {
+      await_failure(comm);
+      return std::string();
+    }
+    std::string error = said(comm, tutti_barrier(comm, stream.get()));
+    for (int i = 0; i < kCallsAhead; ++i) error += sum(comm, in, out, stream.get());
+    (void)stream.synchronize();
+    return error + said(comm, tutti_comm_status(comm));
+  });
+  CHECK_THAT(wrong[0], Catch::Contains("rank 1 has not called barrier (call 1 on the GPUs)"));
 }
 
 TEST_CASE("a communicator that has failed opens no gates of another one") {

@@ -1,5 +1,7 @@
 #include "discovery/calibrate.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/fd.h"
 #include "discovery/calibration_json.h"
 #include "discovery/discover.h"
 #include "discovery/text_file.h"
@@ -211,6 +214,23 @@ TEST_CASE("of many processes that find no figures one measures, and all get the 
     ++statuses[WEXITSTATUS(status)];
   }
   CHECK(statuses == std::map<int, int>{{kMeasured, 1}, {kShared, kProcesses - 1}});
+}
+
+TEST_CASE("a process that calibrates for too long is told of, with its file, and keeps nobody from joining") {
+  Scratch scratch;
+  Config config = config_for(scratch.path("costs.json"));
+  config.bootstrap_timeout_ms = 100;
+  Fd other(::open((config.calibration + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  REQUIRE(::flock(other.get(), LOCK_EX) == 0);
+  auto late = calibrate(config, some_host());
+  REQUIRE_FALSE(late.ok());
+  CHECK(late.status().code() == Code::kTimeout);
+  std::string what = "another process has been calibrating into " + config.calibration + " for too long";
+  CHECK_THAT(std::string(late.status().message()), Catch::Contains(what));
+  auto without = calibrate_if_missing(config, some_host());
+  REQUIRE(without.ok());
+  CHECK(without->costs == Costs());
+  CHECK_THAT(without->note, Catch::StartsWith("default costs are used") && Catch::Contains(what));
 }
 
 TEST_CASE("where figures cannot be stored the defaults stand, and the note says why and what to do") {

@@ -33,10 +33,10 @@ TEST_CASE("over sockets a rank sends while another one's message is on its way")
 
 TEST_CASE("over sockets ranks that take turns have each other's calls to make while a message is on its way") {
   Topology topology = over_sockets(4, 2, 1'000);
-  // Calls for 12 messages on two processors, what of the way is not the sender's, and two turns.
+  // Calls for 12 messages on two processors, what of the way is not the sender's, and two turns of 1.25 us.
   uint64_t all_ns = predicted_of(topology, TUTTI_ALL_GATHER, 64);
-  CHECK(all_ns >= 58'000);
-  CHECK(all_ns < 59'000);
+  CHECK(all_ns >= 58'500);
+  CHECK(all_ns < 59'500);
   // Along a chain one in the middle makes two calls, another rank on its processor a third of what all others make, and
   // one message is on its way.
   Request request = bytes(64);

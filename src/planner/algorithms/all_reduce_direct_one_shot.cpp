@@ -33,7 +33,7 @@ Prediction predict(const CostInputs& inputs, const PlanShape& shape) {
   Work work(inputs, shape);
   for (int rank = 0; rank < n; ++rank) {
     work.send_to_others(rank, bytes, Payload::kCopied);
-    if (n > 1) work.reduce(rank, n, bytes);
+    if (n > 1) work.reduce_all(rank, bytes);
   }
   return work.predict(n > 1 ? 1 : 0);
 }
