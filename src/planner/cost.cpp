@@ -224,8 +224,8 @@ void Work::send_to_others(int from, uint64_t bytes, Payload payload) {
   for (int i = 1; i < topology_.nranks(); ++i) {
     bool is_in_slot = send(from, (from + i) % topology_.nranks(), bytes, payload, 1, slot);
     if (!is_in_slot || !may_share) continue;
+    has_common_slots_ = has_common_slots_ || slot == Slot::kFilled;
     slot = Slot::kFilled;
-    has_common_slots_ = has_common_slots_ || i > 1;
   }
 }
 
