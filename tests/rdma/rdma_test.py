@@ -88,7 +88,7 @@ class GuestTest(job.JobTest):
 
 class Conformance(GuestTest):
     def test_the_suite_of_every_transport_passes(self):
-        done = self.guest(CONFORMANCE, 1200)
+        done = self.guest(CONFORMANCE, 400)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("All tests passed", done.stdout)
 
