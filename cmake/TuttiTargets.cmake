@@ -15,7 +15,9 @@ endfunction()
 # tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one Catch2 executable and its CTest entry.
 # LABELS default to "unit": runs in one process, needs nothing of the machine, and so runs under an emulator too, except
 # for its cases with the tag [kernel]: those ask for what emulators keep from the kernel (MADV_DONTFORK, addresses given
-# out again) or add to it (pages of their own). Hidden cases stay so.
+# out again) or add to it (pages of their own). Hidden cases stay so. "unthreaded" says that ThreadSanitizer has nothing
+# to find there. All are built by the target unit_tests.
+add_custom_target(unit_tests)
 function(tutti_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(test_${name} ${arg_SOURCES})
@@ -29,10 +31,14 @@ function(tutti_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  if(TUTTI_SANITIZE)
+    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")  # what hangs is ended, and not what is slow
+  endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  add_dependencies(unit_tests test_${name})
 endfunction()
 
 # tutti_fuzzer(NAME SOURCES ... DEPENDS ... [CORPUS folder]): one LLVMFuzzerTestOneInput. With TUTTI_FUZZ it fuzzes for
@@ -60,6 +66,6 @@ function(tutti_fuzzer name)
   else()
     target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp)
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${arg_CORPUS})
-    set_tests_properties(fuzz_${name} PROPERTIES LABELS unit TIMEOUT 120)
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS "unit;unthreaded" TIMEOUT 120)
   endif()
 endfunction()

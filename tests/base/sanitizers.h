@@ -10,4 +10,8 @@ constexpr bool kUnderThreadSanitizer = true;
 constexpr bool kUnderThreadSanitizer = false;
 #endif
 
+// Of functions that only work out what a test expects, in memory of their own thread: there is nothing to be found, and
+// they take most of a test's time otherwise. They go by pointers, as what they call is looked at.
+#define TUTTI_UNWATCHED __attribute__((no_sanitize("thread")))
+
 }  // namespace tutti::test

@@ -35,26 +35,39 @@ std::vector<typename T::Storage> inputs_of(int rank, size_t count) {
   return values;
 }
 
-// The tree over rank indices, as a plain loop; rounded once.
+// What the ranks contribute, `block` elements for each of them, and the sum of it.
 template <class T>
-std::vector<typename T::Storage> expected(int nranks, size_t count) {
-  std::vector<std::vector<typename T::Accumulator>> level;
-  for (int rank = 0; rank < nranks; ++rank) {
-    auto& values = level.emplace_back();
-    for (auto stored : inputs_of<T>(rank, count)) values.push_back(T::Element::load(stored));
+struct Sums {
+  using Storage = typename T::Storage;
+
+  Sums(int nranks, size_t block) : block(block) {
+    for (int rank = 0; rank < nranks; ++rank) inputs.push_back(inputs_of<T>(rank, block * nranks));
+    add_up();
   }
-  while (level.size() > 1) {
-    std::vector<std::vector<typename T::Accumulator>> next;
-    for (size_t i = 0; i < level.size(); i += 2) {
-      next.push_back(level[i]);
-      for (size_t k = 0; i + 1 < level.size() && k < count; ++k) next.back()[k] += level[i + 1][k];
+
+  size_t block;
+  std::vector<std::vector<Storage>> inputs;  // [rank]
+  std::vector<Storage> result;
+
+ private:
+  // The tree over rank indices, as a plain loop; rounded once.
+  void add_up() {
+    std::vector<std::vector<typename T::Accumulator>> level;
+    for (const auto& input : inputs) {
+      auto& values = level.emplace_back();
+      for (auto stored : input) values.push_back(T::Element::load(stored));
     }
-    level = std::move(next);
+    while (level.size() > 1) {
+      std::vector<std::vector<typename T::Accumulator>> next;
+      for (size_t i = 0; i < level.size(); i += 2) {
+        next.push_back(level[i]);
+        for (size_t k = 0; i + 1 < level.size() && k < level[i].size(); ++k) next.back()[k] += level[i + 1][k];
+      }
+      level = std::move(next);
+    }
+    for (auto value : level[0]) result.push_back(T::Element::store(value));
   }
-  std::vector<typename T::Storage> result;
-  for (auto value : level[0]) result.push_back(T::Element::store(value));
-  return result;
-}
+};
 
 template <class Storage>
 bool same_bits(const Storage* a, const Storage* b, size_t count) {
@@ -63,10 +76,11 @@ bool same_bits(const Storage* a, const Storage* b, size_t count) {
 
 // The whole vector, and the same data in pieces of another size, by every collective that reduces.
 template <class T>
-std::string reduce_all_ways(tutti_comm_t* comm, int nranks, int rank, size_t block) {
+std::string reduce_all_ways(tutti_comm_t* comm, int rank, const Sums<T>& sums) {
   constexpr tutti_datatype_t kType = T::kDatatype;
-  size_t count = block * nranks;
-  auto in = inputs_of<T>(rank, count), out = decltype(in)(count), want = expected<T>(nranks, count);
+  const auto& want = sums.result;
+  const size_t block = sums.block, count = want.size();
+  auto in = sums.inputs[rank], out = decltype(in)(count);
   auto ok = [](tutti_status_t status) { return status == TUTTI_SUCCESS; };
   if (!ok(tutti_all_reduce(in.data(), out.data(), count, kType, TUTTI_SUM, comm, nullptr))) {
     return tutti_last_error(comm);
@@ -86,7 +100,7 @@ std::string reduce_all_ways(tutti_comm_t* comm, int nranks, int rank, size_t blo
     return tutti_last_error(comm);
   }
   if (!same_bits(out.data(), &want[block * rank], block)) wrong += fmt::format("reduce_scatter of {} differs; ", block);
-  int root = nranks - 1;
+  int root = static_cast<int>(sums.inputs.size()) - 1;
   if (!ok(tutti_reduce(in.data(), in.data(), count, kType, TUTTI_SUM, root, comm, nullptr))) {
     return tutti_last_error(comm);
   }
@@ -95,17 +109,27 @@ std::string reduce_all_ways(tutti_comm_t* comm, int nranks, int rank, size_t blo
 }
 
 template <class T>
-std::string reduce_in_two_sizes(tutti_comm_t* comm, int nranks, int rank) {
-  constexpr size_t kLarge = sizeof(typename T::Storage) == 4 ? 9001 : 1501;
-  std::string wrong = reduce_all_ways<T>(comm, nranks, rank, 3) + reduce_all_ways<T>(comm, nranks, rank, kLarge);
-  return wrong.empty() ? "" : fmt::format("type {}: {}", static_cast<int>(T::kDatatype), wrong);
-}
+struct TwoSizes {
+  explicit TwoSizes(int nranks) : small(nranks, 3), large(nranks, sizeof(typename T::Storage) == 4 ? 9001 : 1501) {}
+
+  std::string reduce(tutti_comm_t* comm, int rank) const {
+    std::string wrong = reduce_all_ways(comm, rank, small) + reduce_all_ways(comm, rank, large);
+    return wrong.empty() ? "" : fmt::format("type {}: {}", static_cast<int>(T::kDatatype), wrong);
+  }
+
+  Sums<T> small, large;
+};
 
 }  // namespace
 
 TEST_CASE("deterministic sums have the same bits by every algorithm, transport, size and piece") {
   for (int nranks : {2, 3, 4, 7, 8}) {
     bool is_power = std::has_single_bit(static_cast<unsigned>(nranks));
+    const TwoSizes<Float32> float32(nranks);
+    const TwoSizes<Type<ops::Float16, TUTTI_FLOAT16>> float16(nranks);
+    const TwoSizes<Type<ops::Bfloat16, TUTTI_BFLOAT16>> bfloat16(nranks);
+    const TwoSizes<Type<ops::Float8E4m3, TUTTI_FLOAT8_E4M3>> float8_e4m3(nranks);
+    const TwoSizes<Type<ops::Float8E5m2, TUTTI_FLOAT8_E5M2>> float8_e5m2(nranks);
     for (const char* algorithm : {"", "direct_one_shot", "direct_two_shot", "direct", "binomial_tree",
                                   "recursive_doubling"}) {
       if (!is_power && std::string(algorithm) == "recursive_doubling") continue;
@@ -114,11 +138,8 @@ TEST_CASE("deterministic sums have the same bits by every algorithm, transport, 
         INFO(nranks << " ranks, algorithm \"" << algorithm << "\", " << transport);
         Options options = {{"deterministic", "1"}, {"algorithm", algorithm}, {"transport", transport}};
         auto wrong = with_ranks(nranks, options, [&](tutti_comm_t* comm, int rank) -> std::string {
-          return reduce_in_two_sizes<Float32>(comm, nranks, rank) +
-                 reduce_in_two_sizes<Type<ops::Float16, TUTTI_FLOAT16>>(comm, nranks, rank) +
-                 reduce_in_two_sizes<Type<ops::Bfloat16, TUTTI_BFLOAT16>>(comm, nranks, rank) +
-                 reduce_in_two_sizes<Type<ops::Float8E4m3, TUTTI_FLOAT8_E4M3>>(comm, nranks, rank) +
-                 reduce_in_two_sizes<Type<ops::Float8E5m2, TUTTI_FLOAT8_E5M2>>(comm, nranks, rank);
+          return float32.reduce(comm, rank) + float16.reduce(comm, rank) + bfloat16.reduce(comm, rank) +
+                 float8_e4m3.reduce(comm, rank) + float8_e5m2.reduce(comm, rank);
         });
         check_all(wrong);
       }
@@ -128,16 +149,18 @@ TEST_CASE("deterministic sums have the same bits by every algorithm, transport, 
 
 TEST_CASE("deterministic sums keep their bits beyond the number of ranks that can all be linked to each other") {
   constexpr int kRanks = 131;
-  auto wrong = with_ranks(kRanks, {{"deterministic", "1"}, {"slot_bytes", "4096"}}, [](tutti_comm_t* comm, int rank) {
-    return reduce_all_ways<Float32>(comm, kRanks, rank, 40) +
-           reduce_all_ways<Type<ops::Float16, TUTTI_FLOAT16>>(comm, kRanks, rank, 40);
+  const Sums<Float32> float32(kRanks, 40);
+  const Sums<Type<ops::Float16, TUTTI_FLOAT16>> float16(kRanks, 40);
+  auto wrong = with_ranks(kRanks, {{"deterministic", "1"}, {"slot_bytes", "4096"}}, [&](tutti_comm_t* comm, int rank) {
+    return reduce_all_ways(comm, rank, float32) + reduce_all_ways(comm, rank, float16);
   });
   check_all(wrong);
 }
 
 TEST_CASE("an algorithm that cannot keep the order is refused when results must be deterministic") {
-  auto said = with_ranks(3, {{"deterministic", "1"}, {"algorithm", "ring"}}, [](tutti_comm_t* comm, int rank) {
-    return reduce_all_ways<Float32>(comm, 3, rank, 10);
+  const Sums<Float32> sums(3, 10);
+  auto said = with_ranks(3, {{"deterministic", "1"}, {"algorithm", "ring"}}, [&](tutti_comm_t* comm, int rank) {
+    return reduce_all_ways(comm, rank, sums);
   });
   for (const std::string& sentence : said) CHECK_THAT(sentence, Catch::Matchers::Contains("rank order"));
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/contents.h"
 #include "core/ranks.h"
 
 namespace tutti::test {
@@ -16,22 +17,28 @@ namespace tutti::test {
 inline const char* const kTransports[] = {"loopback", "shm", "tcp"};
 
 // What element i of the message that `from` sends to `to` is; differs between messages.
-inline float element(int from, int to, int tag, size_t i) {
+TUTTI_UNWATCHED inline float element(int from, int to, int tag, size_t i) {
   return static_cast<float>((from * 31 + to * 17 + tag * 7 + static_cast<int>(i % 1009)) % 2048);
 }
 
+TUTTI_UNWATCHED inline void work_out(float* values, size_t count, int from, int to, int tag) {
+  for (size_t i = 0; i < count; ++i) values[i] = element(from, to, tag, i);
+}
+inline std::vector<float> contents(size_t count, int from, int to, int tag) {
+  std::vector<float> values(count);
+  work_out(values.data(), count, from, to, tag);
+  return values;
+}
+
 inline void fill(std::span<float> data, int from, int to, int tag) {
-  for (size_t i = 0; i < data.size(); ++i) data[i] = element(from, to, tag, i);
+  auto values = contents(data.size(), from, to, tag);
+  std::copy(values.begin(), values.end(), data.begin());
 }
 
 inline std::string compare(std::span<const float> data, int from, int to, int tag) {
-  for (size_t i = 0; i < data.size(); ++i) {
-    float want = element(from, to, tag, i);
-    if (data[i] != want) {
-      return fmt::format("element {} from {} to {} tag {} is {}, not {}; ", i, from, to, tag, data[i], want);
-    }
-  }
-  return "";
+  auto wanted = contents(data.size(), from, to, tag);
+  std::string wrong = compare(data.data(), wanted, fmt::format("from {} to {} tag {}", from, to, tag));
+  return wrong.empty() ? "" : wrong + "; ";
 }
 
 inline std::string send(tutti_comm_t* comm, std::span<const float> data, int peer, int tag) {

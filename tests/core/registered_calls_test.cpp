@@ -1,23 +1,12 @@
 // Every call on ordinary memory that tutti_comm_register() makes reachable.
 #include <algorithm>
-#include <functional>
 
+#include "core/contents.h"
 #include "core/ranks.h"
 #include "fmt/format.h"
 
 namespace tutti::test {
 namespace {
-
-// Element i of what `rank` contributes in round `round`.
-float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
-
-std::string compare(const float* got, size_t count, const std::string& what,
-                    const std::function<double(size_t)>& want) {
-  for (size_t i = 0; i < count; ++i) {
-    if (got[i] != want(i)) return fmt::format("{}: element {} is {} and should be {}", what, i, got[i], want(i));
-  }
-  return "";
-}
 
 // Ordinary memory with room for `count` floats at an address that is no page's, and guards round them.
 struct Floats {
@@ -53,21 +42,18 @@ std::string sums(tutti_comm_t* comm, int nranks, int rank, unsigned who) {
   for (size_t count : {1, 300, 5'000, 20'000, 65'536, 300'007}) {
     for (size_t skipped : {size_t{0}, size_t{1}, (kMost - count) / 2, kMost - count}) {
       if (count + skipped > kMost) continue;
-      auto want = [&, r = ++round](size_t i) {
-        double sum = 0;
-        for (int each = 0; each < nranks; ++each) sum += element(each, r, i);
-        return sum;
-      };
+      ++round;
+      auto values = contribution(rank, round, count), want = sum_of_all(nranks, round, count);
       float* from = in.data() + skipped;
       float* to = out.data() + skipped;
-      for (size_t i = 0; i < count; ++i) from[i] = element(rank, round, i);
+      std::copy(values.begin(), values.end(), from);
       if (tutti_all_reduce(from, to, count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS ||
           tutti_all_reduce(from, from, count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
         return tutti_last_error(comm);
       }
       std::string name = fmt::format("{} elements at {}", count, skipped);
-      if (auto wrong = compare(to, count, name, want); !wrong.empty()) return wrong;
-      if (auto wrong = compare(from, count, name + " in place", want); !wrong.empty()) return wrong;
+      if (auto wrong = compare(to, want, name); !wrong.empty()) return wrong;
+      if (auto wrong = compare(from, want, name + " in place"); !wrong.empty()) return wrong;
     }
   }
   if (tutti_comm_deregister(comm, in_handle) != TUTTI_SUCCESS) return tutti_last_error(comm);
@@ -86,60 +72,46 @@ std::string blocks(tutti_comm_t* comm, int nranks, int rank) {
     return tutti_last_error(comm);
   }
   auto fill = [&](float* to, size_t count, int round) {
-    for (size_t i = 0; i < count; ++i) to[i] = element(rank, round, i);
+    auto values = contribution(rank, round, count);
+    std::copy(values.begin(), values.end(), to);
   };
   std::string wrong;
   auto ok = [&](tutti_status_t status) {
     if (status != TUTTI_SUCCESS && wrong.empty()) wrong = tutti_last_error(comm);
   };
-  auto expect = [&](const char* what, const float* got, size_t count, const std::function<double(size_t)>& want) {
-    if (wrong.empty()) wrong = compare(got, count, what, want);
-  };
-  auto gathered = [&](int round) {
-    return [=](size_t i) { return element(static_cast<int>(i / kBlock), round, i % kBlock); };
-  };
-  auto exchanged = [&](int round) {
-    return [=](size_t i) {
-      return element(static_cast<int>(i / kBlock), round, static_cast<size_t>(rank) * kBlock + i % kBlock);
-    };
-  };
-  auto sum = [&](int round, size_t first) {
-    return [=](size_t i) {
-      double total = 0;
-      for (int each = 0; each < nranks; ++each) total += element(each, round, first + i);
-      return total;
-    };
+  auto expect = [&](const char* what, const float* got, const std::vector<float>& want) {
+    if (wrong.empty()) wrong = compare(got, want, what);
   };
   float* mine = out.data() + static_cast<size_t>(rank) * kBlock;
   const size_t own = static_cast<size_t>(rank) * kBlock;
 
   fill(in.data(), kBlock, 1);
   ok(tutti_all_gather(in.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
-  expect("all_gather", out.data(), all, gathered(1));
+  expect("all_gather", out.data(), blocks_of_all(nranks, 1, kBlock));
   fill(mine, kBlock, 2);
   ok(tutti_all_gather(mine, out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
-  expect("all_gather in place", out.data(), all, gathered(2));
+  expect("all_gather in place", out.data(), blocks_of_all(nranks, 2, kBlock));
   fill(in.data(), all, 3);
   ok(tutti_reduce_scatter(in.data(), out.data(), kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
-  expect("reduce_scatter", out.data(), kBlock, sum(3, own));
+  expect("reduce_scatter", out.data(), sum_of_all(nranks, 3, kBlock, own));
   fill(out.data(), all, 4);
   ok(tutti_reduce_scatter(out.data(), mine, kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
-  expect("reduce_scatter in place", mine, kBlock, sum(4, own));
+  expect("reduce_scatter in place", mine, sum_of_all(nranks, 4, kBlock, own));
   fill(out.data(), all, 5);
   ok(tutti_reduce_scatter(out.data(), out.data(), kBlock, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr));
-  expect("reduce_scatter onto its input", out.data(), kBlock, sum(5, own));
+  expect("reduce_scatter onto its input", out.data(), sum_of_all(nranks, 5, kBlock, own));
   fill(in.data(), all, 6);
   ok(tutti_all_to_all(in.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
-  expect("all_to_all", out.data(), all, exchanged(6));
+  expect("all_to_all", out.data(), blocks_of_all(nranks, 6, kBlock, own));
   fill(out.data(), all, 7);
   ok(tutti_all_to_all(out.data(), out.data(), kBlock, TUTTI_FLOAT32, comm, nullptr));
-  expect("all_to_all in place", out.data(), all, exchanged(7));
+  expect("all_to_all in place", out.data(), blocks_of_all(nranks, 7, kBlock, own));
   fill(in.data(), all, 8);
   ok(tutti_broadcast(in.data(), out.data(), all, TUTTI_FLOAT32, nranks - 1, comm, nullptr));
-  expect("broadcast", out.data(), all, [&](size_t i) { return element(nranks - 1, 8, i); });
+  expect("broadcast", out.data(), contribution(nranks - 1, 8, all));
   fill(in.data(), all, 9);
   ok(tutti_reduce(in.data(), out.data(), all, TUTTI_FLOAT32, TUTTI_SUM, 0, comm, nullptr));
-  if (rank == 0) expect("reduce", out.data(), all, sum(9, 0));
+  if (rank == 0) expect("reduce", out.data(), sum_of_all(nranks, 9, all));
   // With gaps, which keep what they hold.
   std::vector<uint64_t> counts(static_cast<size_t>(nranks), kBlock - 100), displacements;
   for (int each = 0; each < nranks; ++each) displacements.push_back(static_cast<uint64_t>(each) * kBlock + 50);
@@ -147,16 +119,17 @@ std::string blocks(tutti_comm_t* comm, int nranks, int rank) {
   fill(in.data(), kBlock, 10);
   ok(tutti_all_gather_v(in.data(), kBlock - 100, out.data(), counts.data(), displacements.data(), TUTTI_FLOAT32, comm,
                         nullptr));
-  expect("all_gather_v", out.data(), all, [&](size_t i) {
-    size_t within = i % kBlock;
-    bool is_gap = within < 50 || within >= kBlock - 50;
-    return is_gap ? -99.0 : element(static_cast<int>(i / kBlock), 10, within - 50);
-  });
+  std::vector<float> with_gaps(all, -99.0F);
+  for (int each = 0; each < nranks; ++each) {
+    auto block = contribution(each, 10, kBlock - 100);
+    std::copy(block.begin(), block.end(), with_gaps.begin() + static_cast<ptrdiff_t>(displacements[each]));
+  }
+  expect("all_gather_v", out.data(), with_gaps);
   // A message, which the other rank reads where it lies.
   fill(in.data(), all, 11);
   int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
   ok(tutti_send_recv(in.data(), all, next, 0, out.data(), all, before, 0, TUTTI_FLOAT32, comm, nullptr, nullptr));
-  expect("send_recv", out.data(), all, [&](size_t i) { return element(before, 11, i); });
+  expect("send_recv", out.data(), contribution(before, 11, all));
 
   ok(tutti_comm_deregister(comm, in_handle));
   ok(tutti_comm_deregister(comm, out_handle));

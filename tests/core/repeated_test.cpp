@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/sanitizers.h"
+#include "core/contents.h"
 #include "core/ranks.h"
 #include "fmt/format.h"
 
@@ -15,9 +15,6 @@ namespace tutti::test {
 namespace {
 
 constexpr size_t kMost = 20'000;
-
-// Element i of what `rank` contributes in round `round`: sums of them are exact in any order.
-float element(int rank, int round, size_t i) { return static_cast<float>((i * 7 + rank * 13 + round * 5) % 31) - 15; }
 
 struct Repeated {
   tutti_comm_t* comm;
@@ -33,18 +30,9 @@ struct Repeated {
     if (status != TUTTI_SUCCESS && wrong.empty()) wrong = tutti_last_error(comm);
   }
 
-  void expect(const char* what, int round, size_t n, const std::function<double(size_t)>& want) {
-    for (size_t i = 0; i < n && wrong.empty(); ++i) {
-      if (out[i] == want(i)) continue;
-      wrong = fmt::format("{} of {} in round {}: element {} is {} and should be {}", what, count, round, i, out[i],
-                          want(i));
-    }
-  }
-
-  double sum(int round, size_t i) const {
-    double total = 0;
-    for (int each = 0; each < nranks; ++each) total += element(each, round, i);
-    return total;
+  void expect(const char* what, int round, const std::vector<float>& want) {
+    if (!wrong.empty()) return;
+    wrong = compare(out.data(), want, fmt::format("{} of {} in round {}", what, count, round));
   }
 
   tutti_call_t other_call() const {
@@ -107,24 +95,25 @@ struct Repeated {
   }
 
   void fill(int round) {
-    for (size_t i = 0; i < count * nranks; ++i) in[i] = element(rank, round, i);
+    auto values = contribution(rank, round, count * nranks);
+    std::copy(values.begin(), values.end(), in.begin());
   }
 
-  void run_disturbed(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
-                     const std::function<double(int, size_t)>& want) {
+  void run_disturbed(const char* what, const std::function<tutti_status_t()>& call,
+                     const std::function<std::vector<float>(int round)>& want) {
     for (int round = 0; round < 4 * 8 && wrong.empty(); ++round) {
       tutti_request_t* request = disturb(round);
       fill(round);
       ok(call());
       if (request != nullptr) ok(tutti_wait(&request));
-      expect(what, round, expected, [&](size_t i) { return want(round, i); });
+      expect(what, round, want(round));
     }
   }
 
   // Undisturbed, for longer than a ring of lines is, while each rank in turn is late; and for as long in memory that is
   // registered, first that of one rank and then that of all.
-  void run_in_a_row(const char* what, size_t expected, const std::function<tutti_status_t()>& call,
-                    const std::function<double(int, size_t)>& want) {
+  void run_in_a_row(const char* what, const std::function<tutti_status_t()>& call,
+                    const std::function<std::vector<float>(int round)>& want) {
     for (int round = 0; round < 300 && wrong.empty(); ++round) {
       if (round == 150) toggle_registration(nranks - 1);
       for (int who = 0; round == 200 && who < nranks - 1; ++who) toggle_registration(who);
@@ -132,7 +121,7 @@ struct Repeated {
       if (round % 40 == rank) std::this_thread::sleep_for(std::chrono::microseconds(300));
       fill(round);
       ok(call());
-      expect(what, round, expected, [&](size_t i) { return want(round, i); });
+      expect(what, round, want(round));
     }
   }
 
@@ -145,33 +134,32 @@ struct Repeated {
 
   template <typename Run>
   void run_each(const Run& run) {
-    run("all_reduce", count,
+    const size_t own = static_cast<size_t>(rank) * count;
+    auto only = [&](int root, const std::vector<float>& all) { return rank == root ? all : std::vector<float>(); };
+    run("all_reduce",
         [&] { return tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
-        [&](int round, size_t i) { return sum(round, i); });
-    run("broadcast", count,
+        [&](int round) { return sum_of_all(nranks, round, count); });
+    run("broadcast",
         [&] { return tutti_broadcast(in.data(), out.data(), count, TUTTI_FLOAT32, nranks - 1, comm, nullptr); },
-        [&](int round, size_t i) { return element(nranks - 1, round, i); });
-    run("all_gather", count * nranks,
+        [&](int round) { return contribution(nranks - 1, round, count); });
+    run("all_gather",
         [&] { return tutti_all_gather(in.data(), out.data(), count, TUTTI_FLOAT32, comm, nullptr); },
-        [&](int round, size_t i) { return element(static_cast<int>(i / count), round, i % count); });
-    run("reduce_scatter", count,
+        [&](int round) { return blocks_of_all(nranks, round, count); });
+    run("reduce_scatter",
         [&] { return tutti_reduce_scatter(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
-        [&](int round, size_t i) { return sum(round, static_cast<size_t>(rank) * count + i); });
-    run("all_to_all", count * nranks,
+        [&](int round) { return sum_of_all(nranks, round, count, own); });
+    run("all_to_all",
         [&] { return tutti_all_to_all(in.data(), out.data(), count, TUTTI_FLOAT32, comm, nullptr); },
-        [&](int round, size_t i) {
-          return element(static_cast<int>(i / count), round, static_cast<size_t>(rank) * count + i % count);
-        });
-    auto only = [&](int root, double value) { return rank == root ? value : 0.0; };
-    run("reduce", rank == 0 ? count : 0,
+        [&](int round) { return blocks_of_all(nranks, round, count, own); });
+    run("reduce",
         [&] { return tutti_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, 0, comm, nullptr); },
-        [&](int round, size_t i) { return only(0, sum(round, i)); });
-    run("gather", rank == 1 ? count * nranks : 0,
+        [&](int round) { return only(0, sum_of_all(nranks, round, count)); });
+    run("gather",
         [&] { return tutti_gather(in.data(), out.data(), count, TUTTI_FLOAT32, 1, comm, nullptr); },
-        [&](int round, size_t i) { return only(1, element(static_cast<int>(i / count), round, i % count)); });
-    run("scatter", count,
+        [&](int round) { return only(1, blocks_of_all(nranks, round, count)); });
+    run("scatter",
         [&] { return tutti_scatter(in.data(), out.data(), count, TUTTI_FLOAT32, 0, comm, nullptr); },
-        [&](int round, size_t i) { return element(0, round, static_cast<size_t>(rank) * count + i); });
+        [&](int round) { return contribution(0, round, count, own); });
   }
 };
 
@@ -224,14 +212,12 @@ TEST_CASE("calls that are made again see that a peer's buffers have moved within
           size_t moved = rank == 1 && round / 10 % 2 == 1 ? kAway : 0;
           float* input = static_cast<float*>(in) + (is_input ? moved : 0);
           float* output = static_cast<float*>(out) + (is_input ? 0 : moved);
-          for (size_t i = 0; i < kCount; ++i) input[i] = element(rank, round, i);
+          auto values = contribution(rank, round, kCount);
+          std::copy(values.begin(), values.end(), input);
           std::fill_n(output, kCount, -1.0F);
           tutti_status_t called = tutti_all_reduce(input, output, kCount, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr);
           if (called != TUTTI_SUCCESS) wrong = tutti_last_error(comm);
-          for (size_t i = 0; i < kCount && wrong.empty(); ++i) {
-            float sum = element(0, round, i) + element(1, round, i) + element(2, round, i);
-            if (output[i] != sum) wrong = fmt::format("round {}: element {} is {}, not {}", round, i, output[i], sum);
-          }
+          if (wrong.empty()) wrong = compare(output, sum_of_all(3, round, kCount), fmt::format("round {}", round));
         }
         tutti_mem_free(in);
         tutti_mem_free(out);

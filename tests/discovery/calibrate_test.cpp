@@ -28,6 +28,14 @@ Inventory some_host() {
   return host;
 }
 
+// This one, with memory that is soon measured.
+Inventory live_host() {
+  auto host = discover_live();
+  REQUIRE(host.ok());
+  host->limits.memory_limit_bytes = 64 << 20;
+  return *host;
+}
+
 // Figures that no measurement gives.
 Costs odd_costs() {
   Costs costs;
@@ -123,15 +131,14 @@ TEST_CASE("missing figures are measured and stored once, and the note says so") 
   Scratch scratch;
   std::string file = scratch.path("folder/costs.json");
   Config config = config_for(file);
-  auto host = discover_live();
-  REQUIRE(host.ok());
-  auto measured = calibrate_if_missing(config, *host);
+  const Inventory host = live_host();
+  auto measured = calibrate_if_missing(config, host);
   INFO(measured.status().message());
   REQUIRE(measured.ok());
   CHECK_THAT(measured->note, Catch::StartsWith("measured this host's costs in ") && Catch::EndsWith(file));
   CHECK(measured->costs.measured_at_s != 0);
-  CHECK(*load_costs(config, *host) == measured->costs);
-  auto again = calibrate_if_missing(config, *host);
+  CHECK(*load_costs(config, host) == measured->costs);
+  auto again = calibrate_if_missing(config, host);
   REQUIRE(again.ok());
   CHECK(again->note == "");
   CHECK(again->costs == measured->costs);
@@ -140,51 +147,48 @@ TEST_CASE("missing figures are measured and stored once, and the note says so") 
 TEST_CASE("a broken file of the cache is warned of where it is read, and replaced by the next measurement") {
   Scratch scratch;
   CacheHome cache(scratch.path("cache"));
-  auto host = discover_live();
-  REQUIRE(host.ok());
-  std::string file = *calibration_file(Config(), *host);
+  const Inventory host = live_host();
+  std::string file = *calibration_file(Config(), host);
   REQUIRE(std::filesystem::create_directories(std::filesystem::path(file).parent_path()));
   REQUIRE(write_text_file(file, "garbage").ok());
   std::string said;
   {
     StderrCapture capture;
-    CHECK(*load_costs(Config(), *host) == Costs());
-    CHECK(*load_costs(Config(), *host) == Costs());  // is not said twice
+    CHECK(*load_costs(Config(), host) == Costs());
+    CHECK(*load_costs(Config(), host) == Costs());  // is not said twice
     said = capture.text();
   }
   std::string warning = "[tutti] warning: default costs are used: cannot use the calibration file " + file;
   CHECK_THAT(said, Catch::StartsWith(warning + ": line 1: syntax error") &&
                        Catch::EndsWith("`tutti topo --calibrate` measures anew\n"));
   CHECK(std::count(said.begin(), said.end(), '\n') == 1);
-  auto measured = calibrate_if_missing(Config(), *host);
+  auto measured = calibrate_if_missing(Config(), host);
   REQUIRE(measured.ok());
   CHECK_THAT(measured->note, Catch::Contains(" anew, since it could not use " + file + ": line 1: syntax error"));
-  CHECK(*load_costs(Config(), *host) == measured->costs);
+  CHECK(*load_costs(Config(), host) == measured->costs);
 }
 
 TEST_CASE("a file that the user named is replaced only when calibration is asked for") {
   Scratch scratch;
   std::string file = scratch.path("precious.txt");
-  auto host = discover_live();
-  REQUIRE(host.ok());
+  const Inventory host = live_host();
   REQUIRE(write_text_file(file, "precious").ok());
-  auto refused = calibrate_if_missing(config_for(file), *host);
+  auto refused = calibrate_if_missing(config_for(file), host);
   REQUIRE_FALSE(refused.ok());
   CHECK_THAT(std::string(refused.status().message()), Catch::StartsWith("cannot use the calibration file " + file));
   CHECK(*read_text_file(file) == "precious");
-  auto asked = calibrate(config_for(file), *host);
+  auto asked = calibrate(config_for(file), host);
   REQUIRE(asked.ok());
-  CHECK(*load_costs(config_for(file), *host) == *asked);
+  CHECK(*load_costs(config_for(file), host) == *asked);
 }
 
 TEST_CASE("figures that are stored are measured anew only when asked for") {
   Scratch scratch;
   std::string file = scratch.path("costs.json");
-  auto host = discover_live();
-  REQUIRE(host.ok());
-  REQUIRE(write_text_file(file, to_json(Calibration{calibrated_machine(*host), odd_costs()})).ok());
-  CHECK(calibrate_if_missing(config_for(file), *host)->costs == odd_costs());
-  auto anew = calibrate(config_for(file), *host);
+  const Inventory host = live_host();
+  REQUIRE(write_text_file(file, to_json(Calibration{calibrated_machine(host), odd_costs()})).ok());
+  CHECK(calibrate_if_missing(config_for(file), host)->costs == odd_costs());
+  auto anew = calibrate(config_for(file), host);
   REQUIRE(anew.ok());
   CHECK(anew->wake_ns != odd_costs().wake_ns);
 }
@@ -192,8 +196,7 @@ TEST_CASE("figures that are stored are measured anew only when asked for") {
 TEST_CASE("of many processes that find no figures one measures, and all get the same") {
   Scratch scratch;
   Config config = config_for(scratch.path("costs.json"));
-  auto host = discover_live();
-  REQUIRE(host.ok());
+  const Inventory host = live_host();
   constexpr int kProcesses = 4;
   constexpr int kMeasured = 1, kShared = 2;  // exit statuses
   std::vector<pid_t> children;
@@ -201,8 +204,8 @@ TEST_CASE("of many processes that find no figures one measures, and all get the 
     pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      auto found = calibrate_if_missing(config, *host);
-      bool same = found.ok() && found->costs == *load_costs(config, *host);
+      auto found = calibrate_if_missing(config, host);
+      bool same = found.ok() && found->costs == *load_costs(config, host);
       ::_exit(!same ? 0 : found->note.empty() ? kShared : kMeasured);
     }
     children.push_back(child);

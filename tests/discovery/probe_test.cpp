@@ -8,12 +8,21 @@
 #include "discovery/calibrate.h"
 #include "discovery/discover.h"
 #include "discovery/pinned.h"
+#include "tests/base/sanitizers.h"
 
 using namespace tutti;
+using test::kUnderThreadSanitizer;
+
+namespace {
+
+constexpr uint64_t kLessMemory = 256 << 20;
+
+}  // namespace
 
 TEST_CASE("every figure of a measurement is measured or the default, and never zero") {
   auto host = discover_live();
   REQUIRE(host.ok());
+  if (kUnderThreadSanitizer) host->limits.memory_limit_bytes = kLessMemory;
   Costs costs = measure_costs(*host);
   Costs defaults;
   const Figure Costs::*figures[] = {&Costs::copy_bytes_per_s,
@@ -53,6 +62,7 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   auto host = discover_live();
   REQUIRE(host.ok());
   host->cpu.allowed_cpus.resize(1);
+  if (kUnderThreadSanitizer) host->limits.memory_limit_bytes = kLessMemory;
   Costs costs = measure_costs(*host);
   CHECK(costs.cache_line_ns == Costs().cache_line_ns);
   CHECK(costs.wake_ns == Costs().wake_ns);

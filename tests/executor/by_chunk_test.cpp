@@ -137,8 +137,8 @@ TEST_CASE("a rank whose output is asked for while the call runs gets a message o
     Buffers& own = *buffers[rank];
     own.fill(which, rank, 7);
     BoundCall bound(own, plan.shape(), which, rank, 0);
-    told[rank] = {&own, &bound.call.partition, {}, 0, true};
-    for (uint64_t i = 0; i < which.count; ++i) told[rank].right.push_back(expected_element(which, rank, 0, i, 7));
+    told[rank] = {&own, &bound.call.partition, std::vector<int32_t>(which.count), 0, true};
+    expected_elements(which, rank, 0, 7, told[rank].right.data(), which.count);
     SliceFlow flow(1, tell, &told[rank]);
     flow.arrive(SliceFlow::kAll);
     if (rank == kFlowing) bound.call.flow = &flow;

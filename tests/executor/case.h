@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "plan/validate.h"
 #include "planner/planner.h"
 
@@ -161,26 +162,34 @@ struct Case {
 };
 
 // Element `index` of block `block` in what `rank` sends.
-inline int32_t element(int rank, int block, uint64_t index, uint64_t salt) {
+TUTTI_UNWATCHED inline int32_t element(int rank, int block, uint64_t index, uint64_t salt) {
   return static_cast<int32_t>((index * 2654435761u + static_cast<uint64_t>(rank) * 40503u +
                                static_cast<uint64_t>(block) * 7001u + salt) % 1000) - 500;
 }
 
-// Element `index` of block `block` in what `rank` must receive.
-inline int32_t expected_element(const Case& which, int rank, int block, uint64_t index, uint64_t salt) {
-  auto combined = [&](int of_block) {
+// The elements of block `block` in what `rank` sends, and in what it must receive.
+TUTTI_UNWATCHED inline void elements(int rank, int block, uint64_t salt, int32_t* values, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) values[i] = element(rank, block, i, salt);
+}
+TUTTI_UNWATCHED inline void combined_elements(const Case& which, int block, uint64_t salt, int32_t* values,
+                                              uint64_t count) {
+  const int nranks = which.nranks;
+  const int divisor = which.op == TUTTI_AVG ? nranks : 1;
+  for (uint64_t i = 0; i < count; ++i) {
     int32_t sum = 0;
-    for (int from = 0; from < which.nranks; ++from) sum += element(from, of_block, index, salt);
-    return which.op == TUTTI_AVG ? sum / which.nranks : sum;
-  };
+    for (int from = 0; from < nranks; ++from) sum += element(from, block, i, salt);
+    values[i] = sum / divisor;
+  }
+}
+inline void expected_elements(const Case& which, int rank, int block, uint64_t salt, int32_t* values, uint64_t count) {
   switch (which.meaning()) {
-    case TUTTI_REDUCE_SCATTER: return combined(rank);
-    case TUTTI_BROADCAST: return element(which.root, 0, index, salt);
-    case TUTTI_SCATTER: return element(which.root, rank, index, salt);
+    case TUTTI_REDUCE_SCATTER: return combined_elements(which, rank, salt, values, count);
+    case TUTTI_BROADCAST: return elements(which.root, 0, salt, values, count);
+    case TUTTI_SCATTER: return elements(which.root, rank, salt, values, count);
     case TUTTI_ALL_GATHER:
-    case TUTTI_GATHER: return element(block, 0, index, salt);
-    case TUTTI_ALL_TO_ALL: return element(block, rank, index, salt);
-    default: return combined(0);
+    case TUTTI_GATHER: return elements(block, 0, salt, values, count);
+    case TUTTI_ALL_TO_ALL: return elements(block, rank, salt, values, count);
+    default: return combined_elements(which, 0, salt, values, count);
   }
 }
 

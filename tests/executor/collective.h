@@ -2,6 +2,8 @@
 // they could touch. For tests.
 #pragma once
 
+#include <cstring>
+
 #include "executor/case.h"
 #include "executor/ranks.h"
 #include "transports/loopback/loopback.h"
@@ -58,7 +60,7 @@ class Area {
     before_ = kGuard + shift;
     all_ = {memory, before_ + count + kGuard};
     window_ = shared ? Window{shared_.memory->id, before_ * sizeof(int32_t)} : Window{};
-    std::fill(all_.begin(), all_.end(), kUntouched);
+    std::memset(all_.data(), kUntouched, all_.size_bytes());
   }
   std::span<int32_t> all() const { return all_; }
   int32_t* elements() const { return all_.data() + before_; }
@@ -69,7 +71,7 @@ class Area {
  private:
   static constexpr uint64_t kGuard = 16;
   static constexpr uint64_t kMost = 2 * kGuard + 16;
-  static constexpr int32_t kUntouched = 0x5a5a5a5a;
+  static constexpr int kUntouched = 0x5a;  // each byte
   Rank::Shared shared_;
   std::vector<int32_t> plain_;
   std::span<int32_t> all_;
@@ -92,34 +94,45 @@ class Buffers {
     uint64_t extent = std::max(extent_of(sent), extent_of(received_));
     send_.bind(extent, which.shares(rank), which.layout % 3);
     receive_.bind(extent, which.shares(rank), which.layout % 5);
-    for_each(sent, [&](int block, uint64_t i, uint64_t at) { in()[at] = element(rank, block, i, salt); });
+    std::vector<int32_t> values(extent);
+    for (size_t block = 0; block < sent.size(); ++block) {
+      auto [begin, count] = sent[block];
+      elements(rank, static_cast<int>(block), salt, values.data(), count);
+      std::copy_n(values.data(), count, in() + begin);
+    }
     send_after_ = image_of(send_);
     receive_after_ = image_of(receive_);
-    for_each(received_, [&](int block, uint64_t i, uint64_t at) {
-      receive_after_[result_begin() + at] = expected_element(which, rank, block, i, salt);
-    });
+    for (size_t block = 0; block < received_.size(); ++block) {
+      auto [begin, count] = received_[block];
+      expected_elements(which, rank, static_cast<int>(block), salt, &receive_after_[result_begin() + begin], count);
+    }
   }
 
   // After a call: "" when the result is right.
   std::string wrong_result() const {
-    std::string wrong;
-    for_each(received_, [&](int block, uint64_t i, uint64_t at) {
-      int32_t want = receive_after_[result_begin() + at];
-      if (!wrong.empty() || out()[at] == want) return;
-      wrong = fmt::format("element {} of block {} is {} and should be {}", i, block, out()[at], want);
-    });
-    return wrong;
+    for (size_t block = 0; block < received_.size(); ++block) {
+      auto [begin, count] = received_[block];
+      const int32_t *has = out() + begin, *wants = &receive_after_[result_begin() + begin];
+      if (std::equal(has, has + count, wants)) continue;
+      auto i = std::mismatch(has, has + count, wants).first - has;
+      return fmt::format("element {} of block {} is {} and should be {}", i, block, has[i], wants[i]);
+    }
+    return "";
   }
   // Whether all memory is as it was, save where the result lies: after a call that has failed peers may still store
   // there, until its links are broken.
   bool rest_untouched() const {
     std::span<const int32_t> now = receive_.all();
-    std::vector<bool> is_result(now.size());
-    for_each(received_, [&](int, uint64_t, uint64_t at) { is_result[result_begin() + at] = true; });
-    for (size_t i = 0; i < now.size(); ++i) {
-      if (!is_result[i] && now[i] != receive_after_[i]) return false;
+    std::vector<Block> results = received_;
+    std::sort(results.begin(), results.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
+    uint64_t from = 0;
+    for (const Block& block : results) {
+      uint64_t begin = result_begin() + block.begin;
+      if (from < begin && !std::equal(&now[from], &now[begin], &receive_after_[from])) return false;
+      from = std::max(from, begin + block.count);
     }
-    return image_of(send_) == send_after_;
+    return std::equal(now.begin() + static_cast<ptrdiff_t>(from), now.end(), &receive_after_[from]) &&
+           image_of(send_) == send_after_;
   }
 
   int32_t* in() const { return input_area().elements() + sent_begin_; }
@@ -131,13 +144,6 @@ class Buffers {
   const Area& input_area() const { return in_place_ ? receive_ : send_; }
   static std::vector<int32_t> image_of(const Area& area) { return {area.all().begin(), area.all().end()}; }
   uint64_t result_begin() const { return static_cast<uint64_t>(out() - receive_.all().data()); }
-  // visit(block, index within it, index within the buffer)
-  template <typename Visit>
-  static void for_each(const std::vector<Block>& blocks, Visit&& visit) {
-    for (size_t block = 0; block < blocks.size(); ++block) {
-      for (uint64_t i = 0; i < blocks[block].count; ++i) visit(static_cast<int>(block), i, blocks[block].begin + i);
-    }
-  }
 
   Area send_, receive_;
   bool in_place_ = false;

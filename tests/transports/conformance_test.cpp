@@ -15,10 +15,6 @@ std::span<const std::byte> bytes_at(const Window& window, uint64_t offset, size_
   return window.mapping.bytes().subspan(offset, size);
 }
 
-bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("put is visible before its signal", "", Implementations) {

@@ -1,8 +1,10 @@
 #include "transports/fabric.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
+#include "base/sanitizers.h"
 #include "transports/fault/fault.h"
 #include "transports/loopback/loopback.h"
 #include "transports/shm/shm.h"
@@ -39,14 +41,26 @@ Factory Hostile::make() {
 
 std::vector<std::byte> token_of(int seed) { return pattern(32, static_cast<uint64_t>(seed)); }
 
+TUTTI_UNWATCHED static void draw(std::byte* bytes, size_t size_bytes, uint64_t seed) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (size_t i = 0; i < size_bytes; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    bytes[i] = static_cast<std::byte>(state >> 56);
+  }
+}
+
 std::vector<std::byte> pattern(size_t size_bytes, uint64_t seed) {
   std::vector<std::byte> bytes(size_bytes);
-  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
-  for (auto& byte : bytes) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    byte = static_cast<std::byte>(state >> 56);
-  }
+  draw(bytes.data(), size_bytes, seed);
   return bytes;
+}
+
+bool same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+bool is_all(std::span<const std::byte> bytes, std::byte value) {
+  return bytes.empty() || (bytes[0] == value && same(bytes.first(bytes.size() - 1), bytes.subspan(1)));
 }
 
 Node::Node(const Factory& factory, int rank, int nranks, uint64_t job, int token_seed)

@@ -122,4 +122,8 @@ Status signal(Link& link, RemoteSlice at, const Line& line);
 // Bytes that differ by position and seed.
 std::vector<std::byte> pattern(size_t size_bytes, uint64_t seed);
 
+// Of all bytes at once, which sanitizers look at as a whole.
+bool same(std::span<const std::byte> a, std::span<const std::byte> b);
+bool is_all(std::span<const std::byte> bytes, std::byte value);
+
 }  // namespace tutti::test

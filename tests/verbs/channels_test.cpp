@@ -54,8 +54,7 @@ class Channels {
     Deadline deadline = Deadline::after_ms(kPatienceMs);
     while (counter_of(job_.window(1).line(turn % 64 * 64)) != turn && !deadline.passed()) poll();
     REQUIRE(counter_of(job_.window(1).line(turn % 64 * 64)) == turn);
-    CHECK(std::ranges::equal(pattern(kPieceBytes, turn),
-                             std::span(job_.window(1).at(kData + turn % 32 * kPieceBytes), kPieceBytes)));
+    CHECK(same(pattern(kPieceBytes, turn), std::span(job_.window(1).at(kData + turn % 32 * kPieceBytes), kPieceBytes)));
   }
   void poll() {
     uint64_t completed = 0;

@@ -54,7 +54,7 @@ class Flow {
       if (there != turn) continue;
       if (missing != 0) return fmt::format("message {} is there before {}", turn, missing);
       const auto& content = content_[turn - 1];
-      if (!std::ranges::equal(content, std::span(job_.window(to_).at(place_of(turn)), content.size()))) {
+      if (!same(content, std::span(job_.window(to_).at(place_of(turn)), content.size()))) {
         return fmt::format("message {} of {} bytes has other content", turn, content.size());
       }
       // Whoever wrote there once more would be seen.
@@ -77,7 +77,7 @@ class Flow {
   static uint64_t place_of(uint64_t turn) { return kData + turn % kPlaces * (kMostBytes + 64); }
   bool is_clean(uint64_t turn) const {
     std::span left(job_.window(to_).at(place_of(turn)), content_[turn - 1].size());
-    return std::all_of(left.begin(), left.end(), [](std::byte byte) { return byte == std::byte{0xA5}; });
+    return is_all(left, std::byte{0xA5});
   }
   static std::string stray(uint64_t turn) {
     return fmt::format("something was written where message {} had been taken from", turn);
@@ -225,7 +225,7 @@ TEST_CASE("of a batch, too, what a device does not take or send arrives over the
   check_ok(await_until(all_are_there, {&link, &job.link(1, 0)}));
   for (uint64_t i = 0; i < kMessages; ++i) {
     auto content = pattern(kSizes[i % std::size(kSizes)], i);
-    CHECK(std::ranges::equal(content, std::span(job.window(1).at(place_of(i + 1)), content.size())));
+    CHECK(same(content, std::span(job.window(1).at(place_of(i + 1)), content.size())));
   }
   check_used_well(fake);
 }
