@@ -16,8 +16,17 @@ endfunction()
 # LABELS default to "unit": runs in one process, needs nothing of the machine, and so runs under an emulator too, except
 # for its cases with the tag [kernel]: those ask for what emulators keep from the kernel (MADV_DONTFORK, addresses given
 # out again) or add to it (pages of their own). Hidden cases stay so. "unthreaded" says that ThreadSanitizer has nothing
-# to find there. All are built by the target unit_tests.
+# to find there. The target unit_tests builds what else there is.
 add_custom_target(unit_tests)
+
+# tutti_timeout(TEST seconds): ends what hangs, and not what is slow.
+function(tutti_timeout test seconds)
+  if(TUTTI_SANITIZE)
+    math(EXPR seconds "3 * ${seconds}")
+  endif()
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 function(tutti_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(test_${name} ${arg_SOURCES})
@@ -31,14 +40,14 @@ function(tutti_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  if(TUTTI_SANITIZE)
-    math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")  # what hangs is ended, and not what is slow
-  endif()
   if(NOT arg_LABELS)
     set(arg_LABELS unit)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
-  add_dependencies(unit_tests test_${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
+  tutti_timeout(${name} ${arg_TIMEOUT})
+  if(NOT unthreaded IN_LIST arg_LABELS)
+    add_dependencies(unit_tests test_${name})
+  endif()
 endfunction()
 
 # tutti_fuzzer(NAME SOURCES ... DEPENDS ... [CORPUS folder]): one LLVMFuzzerTestOneInput. With TUTTI_FUZZ it fuzzes for
@@ -66,6 +75,7 @@ function(tutti_fuzzer name)
   else()
     target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp)
     add_test(NAME fuzz_${name} COMMAND fuzz_${name} ${arg_CORPUS})
-    set_tests_properties(fuzz_${name} PROPERTIES LABELS "unit;unthreaded" TIMEOUT 120)
+    set_tests_properties(fuzz_${name} PROPERTIES LABELS "unit;unthreaded")
+    tutti_timeout(fuzz_${name} 120)
   endif()
 endfunction()

@@ -18,12 +18,12 @@
 namespace tutti::test {
 namespace {
 
-std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, std::vector<float>& in, std::vector<float>& out) {
-  in = contribution(rank, 0, in.size());
-  if (tutti_all_reduce(in.data(), out.data(), in.size(), TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
+std::string sum_floats(tutti_comm_t* comm, int nranks, int rank, size_t count) {
+  std::vector<float> in = contribution(rank, 0, count), out(count);
+  if (tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr) != TUTTI_SUCCESS) {
     return tutti_last_error(comm);
   }
-  return compare(out.data(), sum_of_all(nranks, 0, out.size()), "sum");
+  return compare(out.data(), sum_of_all(nranks, 0, count), "sum");
 }
 
 // Starts a sum of `values` in place.
@@ -41,8 +41,7 @@ TEST_CASE("sums are right at all sizes over every transport") {
       INFO(transport << ", " << nranks << " ranks");
       check_all(with_ranks(nranks, {{"transport", transport}}, [&](tutti_comm_t* comm, int rank) -> std::string {
         for (size_t count : {0, 1, 5, 100, 1000, 30'000, 1'000'003}) {
-          std::vector<float> in(count), out(count);
-          std::string wrong = sum_floats(comm, nranks, rank, in, out);
+          std::string wrong = sum_floats(comm, nranks, rank, count);
           if (!wrong.empty()) return fmt::format("count {}: {}", count, wrong);
         }
         return "";
@@ -75,16 +74,14 @@ TEST_CASE("every algorithm can be forced and gives the sum") {
        {"direct_one_shot", "direct_two_shot", "ring", "double_binary_tree", "recursive_doubling", "binomial_tree"}) {
     INFO(algorithm);
     check_all(with_ranks(3, {{"algorithm", algorithm}}, [](tutti_comm_t* comm, int rank) {
-      std::vector<float> in(50'000), out(50'000);
-      return sum_floats(comm, 3, rank, in, out);
+      return sum_floats(comm, 3, rank, 50'000);
     }));
   }
 }
 
 TEST_CASE("several channels give the same sums") {
   check_all(with_ranks(3, {{"channels", "3"}, {"algorithm", "ring"}}, [](tutti_comm_t* comm, int rank) {
-    std::vector<float> in(100'001), out(100'001);
-    return sum_floats(comm, 3, rank, in, out);
+    return sum_floats(comm, 3, rank, 100'001);
   }));
 }
 
@@ -97,10 +94,9 @@ TEST_CASE("threads of a rank share large calls") {
         check_all(with_ranks(3, options, [](tutti_comm_t* comm, int rank) -> std::string {
           for (size_t count : {300'000, 262'144, 1'000'003}) {
             if (kUnderThreadSanitizer && count > 300'000) continue;
-            std::vector<float> in(count), out(count);
-            std::string wrong = sum_floats(comm, 3, rank, in, out);
+            std::string wrong = sum_floats(comm, 3, rank, count);
             if (!wrong.empty()) return fmt::format("count {}: {}", count, wrong);
-            out = contribution(rank, 0, count);
+            std::vector<float> out = contribution(rank, 0, count);
             if (tutti_broadcast(out.data(), out.data(), count, TUTTI_FLOAT32, 1, comm, nullptr) != TUTTI_SUCCESS) {
               return tutti_last_error(comm);
             }
@@ -125,10 +121,7 @@ TEST_CASE("a rank's helpers start with its first large call: one less than it ha
     std::atomic<int> before{0}, after{0};
     Options options = {{"transport", "shm"}, {"workers", std::to_string(workers)}};
     check_all(with_ranks(kRanks, options, [&](tutti_comm_t* comm, int rank) -> std::string {
-      auto sum = [&](size_t count) {
-        std::vector<float> in(count), out(count);
-        return sum_floats(comm, kRanks, rank, in, out);
-      };
+      auto sum = [&](size_t count) { return sum_floats(comm, kRanks, rank, count); };
       auto count = [&](std::atomic<int>& into) {
         tutti_barrier(comm, nullptr);
         if (rank == 0) into = threads();
@@ -366,14 +359,12 @@ TEST_CASE("testing a first call does not wait for the other ranks") {
 TEST_CASE("two communicators of one process do not disturb each other") {
   check_all(with_ranks(2, {}, [](tutti_comm_t* outer, int rank) -> std::string {
     auto inner = with_ranks(2, {}, [&](tutti_comm_t* comm, int inner_rank) {
-      std::vector<float> in(1000), out(1000);
-      return sum_floats(comm, 2, inner_rank, in, out);
+      return sum_floats(comm, 2, inner_rank, 1000);
     });
     for (auto& sentence : inner) {
       if (!sentence.empty()) return sentence;
     }
-    std::vector<float> in(1000), out(1000);
-    return sum_floats(outer, 2, rank, in, out);
+    return sum_floats(outer, 2, rank, 1000);
   }));
 }
 

@@ -24,10 +24,9 @@ TUTTI_UNWATCHED inline float element(int from, int to, int tag, size_t i) {
 TUTTI_UNWATCHED inline void work_out(float* values, size_t count, int from, int to, int tag) {
   for (size_t i = 0; i < count; ++i) values[i] = element(from, to, tag, i);
 }
+
 inline std::vector<float> contents(size_t count, int from, int to, int tag) {
-  std::vector<float> values(count);
-  work_out(values.data(), count, from, to, tag);
-  return values;
+  return worked_out<float>(count, [&](float* values) { work_out(values, count, from, to, tag); });
 }
 
 inline void fill(std::span<float> data, int from, int to, int tag) {

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "base/sanitizers.h"
@@ -18,8 +17,8 @@ struct Map {
 };
 
 TUTTI_UNWATCHED uint64_t compose(uint64_t first, uint64_t second) {
-  auto a = std::bit_cast<Map>(first), b = std::bit_cast<Map>(second);
-  return std::bit_cast<uint64_t>(Map{a.factor * b.factor, a.factor * b.offset + a.offset});
+  auto a = __builtin_bit_cast(Map, first), b = __builtin_bit_cast(Map, second);
+  return __builtin_bit_cast(uint64_t, Map{a.factor * b.factor, a.factor * b.offset + a.offset});
 }
 
 void compose_blocks(const void* in, void* in_out, uint64_t count, tutti_datatype_t datatype, void* context) {
@@ -36,7 +35,7 @@ void compose_blocks(const void* in, void* in_out, uint64_t count, tutti_datatype
 
 TUTTI_UNWATCHED uint64_t element(int rank, uint64_t index) {
   Map map{static_cast<uint32_t>(2 * (index * 7 + rank) + 1), static_cast<uint32_t>(rank + 3)};
-  return std::bit_cast<uint64_t>(map);
+  return __builtin_bit_cast(uint64_t, map);
 }
 
 TUTTI_UNWATCHED uint64_t composed(int nranks, uint64_t index) {
@@ -51,10 +50,11 @@ TUTTI_UNWATCHED void work_out(uint64_t* values, uint64_t count, int nranks, uint
 
 // "" or which element of `values`, the elements from `first` on, is wrong.
 std::string compare(const std::vector<uint64_t>& values, int nranks, uint64_t first) {
-  std::vector<uint64_t> wanted(values.size());
-  work_out(wanted.data(), wanted.size(), nranks, first);
+  auto wanted = worked_out<uint64_t>(
+      values.size(), [&](uint64_t* all) { work_out(all, values.size(), nranks, first); });
+  if (values == wanted) return "";
   auto wrong = std::mismatch(values.begin(), values.end(), wanted.begin()).first - values.begin();
-  return values == wanted ? "" : fmt::format("element {} is wrong", first + static_cast<uint64_t>(wrong));
+  return fmt::format("element {} is wrong", first + static_cast<uint64_t>(wrong));
 }
 
 std::string run_all(tutti_comm_t* comm, int nranks, int rank, tutti_op_t op, uint64_t count) {

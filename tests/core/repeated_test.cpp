@@ -135,7 +135,6 @@ struct Repeated {
   template <typename Run>
   void run_each(const Run& run) {
     const size_t own = static_cast<size_t>(rank) * count;
-    auto only = [&](int root, const std::vector<float>& all) { return rank == root ? all : std::vector<float>(); };
     run("all_reduce",
         [&] { return tutti_all_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, comm, nullptr); },
         [&](int round) { return sum_of_all(nranks, round, count); });
@@ -153,10 +152,10 @@ struct Repeated {
         [&](int round) { return blocks_of_all(nranks, round, count, own); });
     run("reduce",
         [&] { return tutti_reduce(in.data(), out.data(), count, TUTTI_FLOAT32, TUTTI_SUM, 0, comm, nullptr); },
-        [&](int round) { return only(0, sum_of_all(nranks, round, count)); });
+        [&](int round) { return rank == 0 ? sum_of_all(nranks, round, count) : std::vector<float>(); });
     run("gather",
         [&] { return tutti_gather(in.data(), out.data(), count, TUTTI_FLOAT32, 1, comm, nullptr); },
-        [&](int round) { return only(1, blocks_of_all(nranks, round, count)); });
+        [&](int round) { return rank == 1 ? blocks_of_all(nranks, round, count) : std::vector<float>(); });
     run("scatter",
         [&] { return tutti_scatter(in.data(), out.data(), count, TUTTI_FLOAT32, 0, comm, nullptr); },
         [&](int round) { return contribution(0, round, count, own); });

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/capture.h"
+#include "base/sanitizers.h"
 #include "core/messages.h"
 #include "cuda/over_verbs.h"
 
@@ -158,6 +159,7 @@ TEST_CASE("messages arrive whole, whichever end is a GPU's and however short the
     Stream stream;
     // The last ones are longer than a part of a message by little.
     for (size_t count : {size_t{5}, size_t{1000}, kCount, size_t{16384} * 2 + 1, (size_t{1} << 20) + 3}) {
+      if (kUnderThreadSanitizer && count > 1'000'000) continue;
       for (Where from : {Where::kDevice, Where::kPinned}) {
         for (Where to : {Where::kDevice, Where::kPinned}) {
           ++tag;

@@ -65,13 +65,14 @@ const std::vector<Shape>& shapes() {
 
 // What is left of another call in the memory that this one goes through must not be taken for its data: each has its
 // own.
-int32_t value(size_t i, int rank, int call) {
-  return static_cast<int32_t>(i * 7 + static_cast<size_t>(rank) * 1013 + static_cast<size_t>(call) * 100'003);
+TUTTI_UNWATCHED void fill(int32_t* values, size_t count, int rank, int call) {
+  const size_t from = static_cast<size_t>(rank) * 1013 + static_cast<size_t>(call) * 100'003;
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<int32_t>(i * 7 + from);
 }
 
 std::string check(const Shape& shape, tutti_comm_t* comm, int rank, Where where, bool in_place, int call) {
-  std::vector<int32_t> input(shape.sent), wanted(shape.received, -1);
-  for (size_t i = 0; i < shape.sent; ++i) input[i] = value(i, rank, call);
+  auto input = worked_out<int32_t>(shape.sent, [&](int32_t* values) { fill(values, shape.sent, rank, call); });
+  std::vector<int32_t> wanted(shape.received, -1);
   Stream stream;
   OnGpu<int32_t> in(shape.sent, where), out(in_place ? 1 : shape.received, where, -1);
   in.host = input;
@@ -88,6 +89,7 @@ std::string check(const Shape& shape, tutti_comm_t* comm, int rank, Where where,
 TEST_CASE("large calls whose data comes and goes in pieces have the bits of the host's") {
   for (const char* transport : {"tcp", "shm"}) {
     for (Where second : {Where::kDevice, Where::kHost}) {
+      if (kUnderThreadSanitizer && (second == Where::kHost) != (transport == std::string("shm"))) continue;
       INFO(transport << (second == Where::kHost ? ", one rank on the host" : ""));
       auto wrong = with_gpu_ranks(kRanks, {{"transport", transport}, {"timeout_ms", "60000"}},
                                   [&](tutti_comm_t* comm, int rank) {

@@ -167,10 +167,12 @@ TUTTI_UNWATCHED inline int32_t element(int rank, int block, uint64_t index, uint
                                static_cast<uint64_t>(block) * 7001u + salt) % 1000) - 500;
 }
 
-// The elements of block `block` in what `rank` sends, and in what it must receive.
+// The elements of block `block` in what `rank` sends.
 TUTTI_UNWATCHED inline void elements(int rank, int block, uint64_t salt, int32_t* values, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) values[i] = element(rank, block, i, salt);
 }
+
+// The sum or average over all ranks of block `block` in what they send.
 TUTTI_UNWATCHED inline void combined_elements(const Case& which, int block, uint64_t salt, int32_t* values,
                                               uint64_t count) {
   const int nranks = which.nranks;
@@ -181,6 +183,8 @@ TUTTI_UNWATCHED inline void combined_elements(const Case& which, int block, uint
     values[i] = sum / divisor;
   }
 }
+
+// The elements of block `block` in what `rank` must receive.
 inline void expected_elements(const Case& which, int rank, int block, uint64_t salt, int32_t* values, uint64_t count) {
   switch (which.meaning()) {
     case TUTTI_REDUCE_SCATTER: return combined_elements(which, rank, salt, values, count);

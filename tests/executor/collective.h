@@ -94,11 +94,11 @@ class Buffers {
     uint64_t extent = std::max(extent_of(sent), extent_of(received_));
     send_.bind(extent, which.shares(rank), which.layout % 3);
     receive_.bind(extent, which.shares(rank), which.layout % 5);
-    std::vector<int32_t> values(extent);
-    for (size_t block = 0; block < sent.size(); ++block) {
-      auto [begin, count] = sent[block];
-      elements(rank, static_cast<int>(block), salt, values.data(), count);
-      std::copy_n(values.data(), count, in() + begin);
+    for (size_t i = 0; i < sent.size(); ++i) {
+      auto [begin, count] = sent[i];
+      int block = static_cast<int>(i);
+      auto values = worked_out<int32_t>(count, [&](int32_t* all) { elements(rank, block, salt, all, count); });
+      std::copy(values.begin(), values.end(), in() + begin);
     }
     send_after_ = image_of(send_);
     receive_after_ = image_of(receive_);

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "executor/collective.h"
 
 namespace tutti::test {

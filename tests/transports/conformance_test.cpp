@@ -1,5 +1,4 @@
 // What every transport must do with data. Runs on all of them.
-#include <cstring>
 #include <thread>
 
 #include "transports/checks.h"
@@ -209,7 +208,7 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
   check_ok(arrives(first, 0, kBytes));
   CHECK(first == source);
   check_ok(arrives(second, 37, kBytes));
-  CHECK(std::equal(source.begin(), source.end(), second.begin() + 37));
+  CHECK(same(source, std::span(second).subspan(37, kBytes)));
   CHECK(second[36] == std::byte{1});
   CHECK(second[37 + kBytes] == std::byte{1});
   SECTION("each has its place, whatever becomes of the others") {

@@ -41,7 +41,9 @@ Factory Hostile::make() {
 
 std::vector<std::byte> token_of(int seed) { return pattern(32, static_cast<uint64_t>(seed)); }
 
-TUTTI_UNWATCHED static void draw(std::byte* bytes, size_t size_bytes, uint64_t seed) {
+namespace {
+
+TUTTI_UNWATCHED void draw(std::byte* bytes, size_t size_bytes, uint64_t seed) {
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
   for (size_t i = 0; i < size_bytes; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -49,10 +51,10 @@ TUTTI_UNWATCHED static void draw(std::byte* bytes, size_t size_bytes, uint64_t s
   }
 }
 
+}  // namespace
+
 std::vector<std::byte> pattern(size_t size_bytes, uint64_t seed) {
-  std::vector<std::byte> bytes(size_bytes);
-  draw(bytes.data(), size_bytes, seed);
-  return bytes;
+  return worked_out<std::byte>(size_bytes, [&](std::byte* bytes) { draw(bytes, size_bytes, seed); });
 }
 
 bool same(std::span<const std::byte> a, std::span<const std::byte> b) {

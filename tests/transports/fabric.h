@@ -122,7 +122,7 @@ Status signal(Link& link, RemoteSlice at, const Line& line);
 // Bytes that differ by position and seed.
 std::vector<std::byte> pattern(size_t size_bytes, uint64_t seed);
 
-// Of all bytes at once, which sanitizers look at as a whole.
+// Whether both have the same bytes; whether all are `value`. By one memcmp, which sanitizers look at once.
 bool same(std::span<const std::byte> a, std::span<const std::byte> b);
 bool is_all(std::span<const std::byte> bytes, std::byte value);
 

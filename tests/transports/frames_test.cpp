@@ -126,7 +126,7 @@ TEST_CASE("a frame that may not write where it wants ends the stream and writes 
   std::memcpy(space[0].iov_base, header.data(), header.size());
   std::memset(static_cast<std::byte*>(space[0].iov_base) + header.size(), 7, 8);
   CHECK(reader.filled(header.size() + 8).code() == Code::kRemote);
-  CHECK(std::all_of(memory->bytes, memory->bytes + kMemory, [](std::byte b) { return b == std::byte{0}; }));
+  CHECK(is_all(std::span(memory->bytes, kMemory), std::byte{0}));
 }
 
 }  // namespace tutti::test

@@ -168,7 +168,7 @@ TEMPLATE_LIST_TEST_CASE("what a peer sends into memory that was released is not 
   job.link(1, 0).disarm();
   Status refused = await_until([] { return false; }, {&job.link(1, 0)});
   CHECK(mentions(refused, "may not write"));
-  CHECK(std::all_of(window.at(0), window.at(4096), [](std::byte byte) { return byte == std::byte{0}; }));
+  CHECK(is_all(std::span(window.at(0), 4096), std::byte{0}));
 }
 
 // Else the rest of it would come into whatever is there by then.

@@ -1,10 +1,9 @@
 // Links of several lanes: what is sent arrives in order, and once, whichever lanes fail under way.
 #include <algorithm>
-#include <cstring>
 #include <random>
 
-#include "transports/verbs/wire.h"
 #include "base/sanitizers.h"
+#include "transports/verbs/wire.h"
 #include "verbs/faked.h"
 
 namespace tutti::test {
@@ -12,11 +11,11 @@ namespace {
 
 constexpr size_t kWindow = 8 << 20;
 constexpr uint64_t kLines = 64;
-constexpr uint64_t kStep = kUnderThreadSanitizer ? 7 : 1;  // between the requests that fail, in one run each
 constexpr uint64_t kData = 64 << 10;        // where messages of a rank's peer begin
 constexpr size_t kMostBytes = 900'000;
 constexpr uint64_t kPlaces = 4;             // so many of them, in turn
 constexpr uint64_t kSources = 5 << 20;      // where a rank's own memory begins that is sent from where it is
+constexpr uint64_t kStep = kUnderThreadSanitizer ? 7 : 1;  // of 60 requests, one of which fails in each run
 
 // One direction of a link: messages of every kind, and a receiver that looks at each as soon as its line is there, and
 // then lets its place be used again.
@@ -334,7 +333,7 @@ TEST_CASE("a sleeping rank goes on over tcp, and hears of new memory there") {
       if (rank == 0) TUTTI_TRY(send());
       TUTTI_TRY(await_asleep(link, job.window(rank).line(0), turn));
       auto wanted = pattern_of(1 - rank, turn);
-      if (!std::equal(wanted.begin(), wanted.end(), job.window(rank).at(4096))) {
+      if (!same(wanted, std::span(job.window(rank).at(4096), wanted.size()))) {
         return error(Code::kInternal, "turn {} has other content", turn);
       }
       if (rank == 1) TUTTI_TRY(send());
