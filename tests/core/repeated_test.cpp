@@ -177,7 +177,7 @@ TEST_CASE("calls that are made again see what has changed in between") {
   for (const char* transport : {"shm", "tcp", "loopback"}) {
     for (int nranks : {2, 3}) {
       for (size_t count : {size_t{1}, size_t{9}, size_t{300}, size_t{4'000}, kMost}) {
-        if (kUnderThreadSanitizer && count == kMost && nranks > 2) continue;
+        if (kUnderThreadSanitizer && count == kMost && (nranks > 2 || transport != std::string("shm"))) continue;
         INFO(transport << ", " << nranks << " ranks, " << count << " elements");
         check_repeated(nranks, count, {{"transport", transport}});
       }
