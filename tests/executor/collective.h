@@ -95,10 +95,10 @@ class Buffers {
     send_.bind(extent, which.shares(rank), which.layout % 3);
     receive_.bind(extent, which.shares(rank), which.layout % 5);
     for (size_t i = 0; i < sent.size(); ++i) {
-      auto [begin, count] = sent[i];
-      int block = static_cast<int>(i);
+      const uint64_t count = sent[i].count;
+      const int block = static_cast<int>(i);
       auto values = worked_out<int32_t>(count, [&](int32_t* all) { elements(rank, block, salt, all, count); });
-      std::copy(values.begin(), values.end(), in() + begin);
+      std::copy(values.begin(), values.end(), in() + sent[i].begin);
     }
     send_after_ = image_of(send_);
     receive_after_ = image_of(receive_);
