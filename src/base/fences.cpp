@@ -16,11 +16,11 @@ constexpr int kMadeForAll = MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 
 }  // namespace
 
-const bool fences_for_all_threads = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+const bool kFencesForAllThreads = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
 void heavy_fence() {
   full_fence();
-  if (!fences_for_all_threads || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  if (!kFencesForAllThreads || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   // A forked child may have to say anew that it wants them.
   membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);

@@ -26,10 +26,10 @@ inline void full_fence() {
 }
 
 // Whether heavy_fence() is one for all threads of the process. Never changes once the library is loaded.
-extern const bool fences_for_all_threads;
+extern const bool kFencesForAllThreads;
 
 inline void light_fence() {
-  if (fences_for_all_threads) {
+  if (kFencesForAllThreads) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } else {
     full_fence();

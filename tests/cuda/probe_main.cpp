@@ -43,7 +43,7 @@ struct Shared {
 // A process with the GPU in use.
 class Process {
  public:
-  Process(const Driver& driver, Shared& shared) : driver_(driver), shared_(shared) {
+  Process(const Driver& driver, Shared& shared) : driver_(driver) {
     CUdevice device = 0;
     must("cuDeviceGet", driver.cuDeviceGet(&device, 0));
     must("cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(&context_, device));
@@ -98,7 +98,6 @@ class Process {
   }
 
   const Driver& driver_;
-  Shared& shared_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   CUdeviceptr memory_ = 0;

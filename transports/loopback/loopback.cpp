@@ -94,7 +94,7 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
     auto bell = Doorbell::create();
     if (!bell.ok()) return state_.fail(Code::kSystem, bell.status().message());
     mine_->bell = std::move(*bell);
-    if (fences_for_all_threads) mine_->bell->fence_for_signallers(Signallers::kThreads);
+    if (kFencesForAllThreads) mine_->bell->fence_for_signallers(Signallers::kThreads);
     mine_->token = shared_.token;
     shared_.bells.set(peer(), std::shared_ptr<Doorbell>(mine_, mine_->bell.get()));
     shared_.hub->offer(context.job, context.rank, peer(), mine_);
@@ -107,7 +107,7 @@ Result<Progress> LoopbackLink::connect(std::span<const std::byte>) {
   if (theirs->token != mine_->token) return state_.fail(Code::kRemote, "wrong token: the peer belongs to another job");
   theirs->bell->bell().ring_if_asleep();  // it may sleep until this end is there
   Bell bell = theirs->bell->bell();
-  bell.is_fenced_by_sleeper = fences_for_all_threads;
+  bell.is_fenced_by_sleeper = kFencesForAllThreads;
   writer_.set_bell(bell);
   theirs_ = std::move(theirs);
   access_.connect(mine_->access, theirs_->access);
