@@ -83,7 +83,8 @@ constexpr std::array kOptions = {
             "how long a wait spins; automatic: as long as a wake-up takes, 0 with more ranks than cores"},
            &Config::spin_us, -1, 1'000'000, {}, kAutomatic},
     Option{{"yield_us", "us",
-            "how long a wait yields before it sleeps; automatic: ten wake-ups for each rank of the core"},
+            "how long a wait yields before it sleeps; automatic: ten wake-ups for each rank of the core, at least "
+            "1 ms"},
            &Config::yield_us, -1, 1'000'000, {}, kAutomatic},
     Option{{"thread_cpus", "",
             "CPUs for the library's threads that make progress: 0-3,8; empty: those of the thread that starts them, "

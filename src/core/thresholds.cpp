@@ -101,8 +101,9 @@ MappedSlots least_mapped_slots(const Topology& topology, const StreamLayout& lay
 
 // A sleep costs a wake-up. Who spins for as long as that takes never spends more than twice of what the best choice
 // would have cost (Karlin, Li, Manasse, Owicki, SOSP 1991). A core that yields is everybody's who wants it, so that may
-// go on for longer. With more ranks than cores spinning only keeps the awaited rank from running, and between two of a
-// rank's own turns the others have theirs.
+// go on for longer, and does for as long as a peer takes to pull some MiB even where wake-ups seem to cost little: a
+// core that was idle meanwhile takes four times what calibration sees to go on. With more ranks than cores spinning
+// only keeps the awaited rank from running, and between two of a rank's own turns the others have theirs.
 WaitPolicy wait_policy_for(const Topology& topology, int rank, const Config& config) {
   return worker_policy_for(topology, rank, 1, config);
 }
@@ -111,6 +112,7 @@ WaitPolicy worker_policy_for(const Topology& topology, int rank, int workers, co
   constexpr uint64_t kShortestSpinNs = 5'000;
   constexpr uint64_t kLongestSpinNs = 200'000;
   constexpr int64_t kYieldsPerSpin = 10;
+  constexpr int64_t kShortestYieldNs = 1'000'000;
   const TopologyHost& host = topology.hosts[topology.ranks[rank].host];
   uint64_t threads = host.ranks.size() * static_cast<uint64_t>(workers);
   uint64_t per_cpu = ceil_div(threads, host.inventory.cpu.usable());
@@ -118,6 +120,7 @@ WaitPolicy worker_policy_for(const Topology& topology, int rank, int workers, co
   WaitPolicy policy;
   policy.spin_ns = per_cpu > 1 ? 0 : wake_ns;
   policy.yield_ns = kYieldsPerSpin * wake_ns * static_cast<int64_t>(std::max<uint64_t>(1, per_cpu));
+  policy.yield_ns = std::max(policy.yield_ns, kShortestYieldNs);
   if (config.spin_us >= 0) policy.spin_ns = config.spin_us * 1000;
   if (config.yield_us >= 0) policy.yield_ns = config.yield_us * 1000;
   return policy;

@@ -230,9 +230,17 @@ TEST_CASE("a wait spins for as long as the wake-up takes that a sleep would cost
 }
 
 TEST_CASE("with more ranks than cores a wait never spins, and yields for longer") {
+  constexpr uint64_t kWakeNs = 150'000;
   CHECK(waits(8, 2).spin_ns == 0);
-  CHECK(waits(8, 2).yield_ns == 4 * waits(2, 2).yield_ns);
+  CHECK(waits(2, 2, kWakeNs).yield_ns == 1'500'000);
+  CHECK(waits(8, 2, kWakeNs).yield_ns == 6'000'000);
   CHECK(waits(3, 2).spin_ns == 0);
+}
+
+TEST_CASE("a wait yields for as long as a peer takes to pull some MiB, however little a wake-up seems to cost") {
+  CHECK(waits(2, 2, 4'000).yield_ns == 1'000'000);
+  CHECK(waits(2, 2, 20'000).yield_ns == 1'000'000);
+  CHECK(waits(8, 2, 20'000).yield_ns == 1'000'000);
 }
 
 TEST_CASE("the options for waiting win over the measured costs") {
