@@ -43,7 +43,7 @@ static_assert(sizeof(Line) == 64);
 // What a Link over this transport can do; the same on both ends.
 struct LinkTraits {
   bool mappable = false;           // shared() memory of the peer can be loaded from and stored to
-  bool pullable = false;           // Link::pull works: proven at connect
+  bool pullable = false;           // Link::pull and Link::push work: proven at connect
   bool places = false;             // a put into shared() memory of the peer lands there without a copy by the peer
   bool lands = false;              // and one into any memory of the peer's, from its land_in() on
   uint64_t max_put_bytes = UINT64_MAX;
@@ -201,6 +201,9 @@ class Link {
 
   // Reads the peer's private memory at its address `from`: only when traits().pullable. Complete on return.
   virtual Status pull(std::span<std::byte> to, uint64_t from) = 0;
+  // Writes the peer's private memory at its address `to`: only when traits().pullable. Complete on return, but seen by
+  // the peer only with what is signalled from then on.
+  virtual Status push(std::span<const std::byte> from, uint64_t to) = 0;
 
   // Progress both ways: applies what has arrived, sends what is pending, sets *puts_completed to the number of puts
   // (since connect) whose source may be reused. A peer that left or died is an error here.

@@ -11,7 +11,8 @@ namespace tutti {
 enum class PointToPoint::Kind : uint8_t {
   kEager,   // a message, with its data
   kOffer,   // a message; its data are with the sender, which names the offer by a number from 1 in chunk_bytes
-  kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can
+  kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can; with an address, as
+            // a message that is pulled has it, for the end of the data alone: it reads the rest meanwhile
   kData,    // the next piece of them
   kTaken,   // the receiver of an offer has read the data
   kCredit,  // the receiver keeps so many bytes less of this sender
@@ -68,5 +69,7 @@ inline constexpr uint64_t kLandedAtOnceBytes = 1024 * 1024;
 
 // Between two looks at everything else.
 inline constexpr uint64_t kReadAtOnceBytes = 1024 * 1024;
+// What is shared between receiver and sender is split at a multiple of so much.
+inline constexpr uint64_t kPageBytes = 4096;
 
 }  // namespace tutti

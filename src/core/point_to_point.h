@@ -68,7 +68,9 @@ class PointToPoint {
   struct Answer {
     Kind kind;
     uint32_t offer;
-    Window window = {};  // of kClear
+    Window window = {};      // of kClear:
+    uint64_t address = 0;    // or, of a part,
+    uint64_t size_bytes = 0;  // which is so much
   };
   // A request that is done, but for what the link has not sent yet.
   struct Settling {
@@ -80,8 +82,8 @@ class PointToPoint {
     RequestQueue unsent;                   // sends of which the peer does not know
     uint32_t offers = 0;                   // made so far
     std::vector<tutti_request*> offered;   // sends that wait for the peer's answer
-    std::vector<tutti_request*> flowing;   // sends whose data the peer has asked for
-    std::vector<tutti_request*> arriving;  // receives whose data this rank has asked for
+    std::vector<tutti_request*> flowing;   // sends whose data the peer has asked for, also of those above
+    std::vector<tutti_request*> arriving;  // receives whose data, or a part of them, this rank has asked for
     std::vector<Settling> settling;
     std::vector<Answer> answers;           // to the peer's offers
     uint64_t kept_there = 0;               // bytes that the peer may be keeping for this rank
@@ -106,7 +108,9 @@ class PointToPoint {
   Result<bool> advance(Peer& peer);
   Result<bool> receive(Peer& peer);
   Status take(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
+  bool take_clear(Peer& peer, uint32_t offer, const Message& message);
   Status take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload);
+  void end_receive(tutti_request& receive);
   Status arrive(const Arrival& arrival);
   Status receive_from(tutti_request& receive, const Arrival& arrival);
   Result<Window> place_for(tutti_request& receive);
@@ -117,12 +121,14 @@ class PointToPoint {
   void end_trial(const Transfer& transfer);
   PullTrials& trials_of(const Transfer& transfer);
   void no_longer_kept(int source, uint64_t size_bytes);
+  static tutti_request* find(const std::vector<tutti_request*>& requests, uint32_t offer);
   tutti_request* remove(Peer& peer, Where where, uint32_t offer);
 
   Result<bool> send(Peer& peer);
   Result<bool> send_answers(Peer& peer);
   Result<bool> send_first(Peer& peer);
   Result<bool> send_data(Peer& peer);
+  Result<PutResult> push_piece(Peer& peer, tutti_request& send);
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   // `in_line`: the payload may be read, and go, where it is short.
   Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes,
@@ -158,7 +164,7 @@ class PointToPoint {
   Inbox inbox_;
   std::vector<Lane> lanes_;               // by rank
   std::vector<int32_t> connecting_;
-  std::vector<tutti_request*> reading_;   // receives that read from the sender's memory
+  std::vector<tutti_request*> reading_;   // receives that read from the sender's memory, and have not all of it
   std::vector<tutti_request*> in_flight_;
   std::map<std::pair<int, int>, PullTrials> pulls_;  // by sender and logarithm of the size
   uint32_t in_a_row_ = 0;                 // calls that ran at once

@@ -48,13 +48,10 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
                      .address = message.kind == MessageKind::kPull ? message.address : 0});
     }
     case Kind::kClear:
-      if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
-        send->transfer.window = message.output;
-        lane.flowing.push_back(send);
-        return {};
-      }
+      if (take_clear(peer, header.value, message)) return {};
       break;
     case Kind::kTaken:
+      if (find(lane.flowing, header.value) != nullptr) break;
       if (tutti_request* send = remove(peer, &Lane::offered, header.value)) {
         settle_later(lane, *send);
         return {};
@@ -73,38 +70,71 @@ Status PointToPoint::take(Peer& peer, const Header& header, const Message& messa
       .at({.rank = -1, .peer = from, .link = {}});
 }
 
-// The request that is `where`, with that number of the sender; null when there is none.
-tutti_request* PointToPoint::remove(Peer& peer, Where where, uint32_t offer) {
-  auto& requests = lanes_[peer.rank()].*where;
+// The request with that number of the sender; null when there is none.
+tutti_request* PointToPoint::find(const std::vector<tutti_request*>& requests, uint32_t offer) {
   auto found = std::find_if(requests.begin(), requests.end(),
                             [offer](const tutti_request* request) { return request->transfer.offer == offer; });
-  if (found == requests.end()) return nullptr;
-  tutti_request* request = *found;
-  requests.erase(found);
+  return found == requests.end() ? nullptr : *found;
+}
+
+// The same, which then is no more `where` it was.
+tutti_request* PointToPoint::remove(Peer& peer, Where where, uint32_t offer) {
+  auto& requests = lanes_[peer.rank()].*where;
+  tutti_request* request = find(requests, offer);
+  if (request != nullptr) std::erase(requests, request);
   return request;
 }
 
-Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload) {
+// False when there is no such offer, or not that much of it. Of what the receiver reads in part it has still to say
+// that it has done so.
+bool PointToPoint::take_clear(Peer& peer, uint32_t offer, const Message& message) {
   Lane& lane = lanes_[peer.rank()];
+  bool is_shared = message.kind == MessageKind::kPull;
+  if (!is_shared) {
+    tutti_request* send = find(lane.flowing, offer) == nullptr ? remove(peer, &Lane::offered, offer) : nullptr;
+    if (send == nullptr) return false;
+    send->transfer.window = message.output;
+    lane.flowing.push_back(send);
+    return true;
+  }
+  tutti_request* send = find(lane.offered, offer);
+  bool may_be = send != nullptr && send->transfer.shared_bytes == 0 && may_be_pulled(peer, send->transfer.size_bytes) &&
+                message.size_bytes > 0 && message.size_bytes <= send->transfer.size_bytes;
+  if (!may_be) return false;
+  send->transfer.shared_bytes = message.size_bytes;
+  send->transfer.address = message.address;
+  lane.flowing.push_back(send);
+  return true;
+}
+
+Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload) {
   uint64_t size_bytes = message.size_bytes;
   bool is_placed = message.kind == MessageKind::kDirect;
-  auto found = std::find_if(lane.arriving.begin(), lane.arriving.end(),
-                            [offer](const tutti_request* receive) { return receive->transfer.offer == offer; });
-  bool has_place = found != lane.arriving.end() && (*found)->transfer.has_place();
-  if (found == lane.arriving.end() || (is_placed && !has_place) ||
-      size_bytes > (*found)->transfer.size_bytes - (*found)->transfer.moved_bytes) {
+  tutti_request* receive = find(lanes_[peer.rank()].arriving, offer);
+  auto is_asked_for = [&](const Transfer& transfer) {
+    if (transfer.shared_bytes > 0) return is_placed && size_bytes <= transfer.shared_bytes - transfer.pushed_bytes;
+    return (!is_placed || transfer.has_place()) && size_bytes <= transfer.size_bytes - transfer.moved_bytes;
+  };
+  if (receive == nullptr || !is_asked_for(receive->transfer)) {
     return error(Code::kRemote, "rank {} sent data that nobody asked for", peer.rank())
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
-  Transfer& transfer = (*found)->transfer;
+  Transfer& transfer = receive->transfer;
   Store way = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
-  if (!is_placed) TUTTI_TRY(store(**found, transfer.moved_bytes, payload, size_bytes, way));
-  transfer.moved_bytes += size_bytes;
-  if (transfer.moved_bytes < transfer.size_bytes) return {};
-  end_trial(transfer);
-  settle_later(lane, **found);
-  lane.arriving.erase(found);
+  if (!is_placed) TUTTI_TRY(store(*receive, transfer.moved_bytes, payload, size_bytes, way));
+  (transfer.shared_bytes > 0 ? transfer.pushed_bytes : transfer.moved_bytes) += size_bytes;
+  if (transfer.done_bytes() == transfer.size_bytes) end_receive(*receive);
   return {};
+}
+
+// All of its data are here. A sender that had them read does not know yet.
+void PointToPoint::end_receive(tutti_request& receive) {
+  const Transfer& transfer = receive.transfer;
+  Lane& lane = lanes_[transfer.peer];
+  end_trial(transfer);
+  std::erase(lane.arriving, &receive);
+  if (transfer.window || transfer.address != 0) lane.answers.push_back({Kind::kTaken, transfer.offer});
+  settle_later(lane, receive);
 }
 
 Status PointToPoint::arrive(const Arrival& arrival) {
@@ -135,6 +165,11 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     bool readable = arrival.window || transfer.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);
     if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer, TUTTI_TRY(place_for(receive))});
+    if (transfer.shared_bytes > 0) {
+      lane.arriving.push_back(&receive);
+      auto end = reinterpret_cast<uint64_t>(receive.arguments.output) + transfer.size_bytes;
+      lane.answers.push_back({Kind::kClear, arrival.offer, {}, end - transfer.shared_bytes, transfer.shared_bytes});
+    }
     return {};
   }
   const std::byte* from = arrival.local != nullptr ? arrival.local->arguments.input : arrival.data;
@@ -153,8 +188,9 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
   return {};
 }
 
-// The data of a receive come either way: from the sender's memory, or from it when it is asked. Beside others of its
-// sender a message takes as long as those let it, so it goes the way that was quicker, and shows nothing.
+// The data of a receive come from the sender's memory, or from it when it is asked, or half this and half that way at
+// once. Beside others of its sender a message takes as long as those let it, so it goes the way that was quickest, and
+// shows nothing.
 void PointToPoint::follow_trials(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   const PullTrials& pulls = trials_of(transfer);
@@ -162,7 +198,9 @@ void PointToPoint::follow_trials(tutti_request& receive) {
   bool is_alone = lanes_[transfer.peer].arriving.empty() &&
                   std::none_of(reading_.begin(), reading_.end(), is_of_sender);
   if (is_alone) transfer.tried_since = Clock::now();
-  if (!(is_alone ? pulls.pulls() : pulls.prefers_pulls())) transfer.address = 0;
+  DataWay way = is_alone ? pulls.way() : pulls.preferred();
+  if (way == DataWay::kSlots) transfer.address = 0;
+  if (way == DataWay::kShared) transfer.shared_bytes = transfer.size_bytes / 2 / kPageBytes * kPageBytes;
 }
 
 // All of a receive's data that was to be tried are here.
@@ -176,8 +214,9 @@ PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
   auto at = pulls_.lower_bound(key);
   if (at != pulls_.end() && at->first == key) return at->second;
   bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
-  PullTrials trials =
-      has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second) : PullTrials(transfer.size_bytes);
+  DataWay most = options_.messages_share_pulls ? DataWay::kShared : DataWay::kPulled;
+  PullTrials trials = has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second)
+                                  : PullTrials(transfer.size_bytes, DataWay::kSlots, most);
   return pulls_.emplace_hint(at, key, trials)->second;
 }
 
@@ -239,16 +278,14 @@ Result<bool> PointToPoint::read() {
   for (size_t i = 0; i < reading_.size();) {
     tutti_request& receive = *reading_[i];
     moved = TUTTI_TRY(read_piece(receive)) || moved;
-    if (receive.transfer.moved_bytes < receive.transfer.size_bytes) {
+    const Transfer& transfer = receive.transfer;
+    if (transfer.moved_bytes < transfer.size_bytes - transfer.shared_bytes) {
       ++i;
       continue;
     }
-    end_trial(receive.transfer);
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
-    Lane& lane = lanes_[receive.transfer.peer];
-    lane.answers.push_back({Kind::kTaken, receive.transfer.offer});
-    settle_later(lane, receive);
-    TUTTI_TRY(advance(*links_.peers()[receive.transfer.peer]));
+    if (transfer.done_bytes() == transfer.size_bytes) end_receive(receive);
+    TUTTI_TRY(advance(*links_.peers()[transfer.peer]));
   }
   return moved;
 }
@@ -257,7 +294,7 @@ Result<bool> PointToPoint::read_piece(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   Peer& lender = *links_.peers()[transfer.peer];
   ErrorPlace place{.rank = -1, .peer = lender.rank(), .link = {}};
-  uint64_t size = std::min(kReadAtOnceBytes, transfer.size_bytes - transfer.moved_bytes);
+  uint64_t size = std::min(kReadAtOnceBytes, transfer.size_bytes - transfer.shared_bytes - transfer.moved_bytes);
   std::byte* to = receive.arguments.output + transfer.moved_bytes;
   const std::byte* from = nullptr;
   if (transfer.window) {

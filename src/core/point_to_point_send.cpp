@@ -22,6 +22,11 @@ Result<bool> PointToPoint::send_answers(Peer& peer) {
     Header header{.kind = answer.kind, .value = answer.offer};
     Message message;
     message.output = answer.window;
+    if (answer.size_bytes > 0) {
+      message.kind = MessageKind::kPull;
+      message.size_bytes = answer.size_bytes;
+      message.address = answer.address;
+    }
     if (TUTTI_TRY(send_one(peer, header, message, nullptr)) == PutResult::kFull) return moved;
     lane.answers.erase(lane.answers.begin());
     moved = true;
@@ -77,6 +82,11 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
   while (!lane.flowing.empty()) {
     tutti_request& request = *lane.flowing.front();
     Transfer& transfer = request.transfer;
+    if (transfer.shared_bytes > 0) {
+      if (TUTTI_TRY(push_piece(peer, request)) == PutResult::kFull) return moved;
+      if (transfer.pushed_bytes == transfer.shared_bytes) lane.flowing.erase(lane.flowing.begin());
+      return true;
+    }
     RemoteSlice into = TUTTI_TRY(place_of(peer, request));
     uint64_t most = into.memory == nullptr      ? StreamLayout::kDirect.slot_bytes
                     : peer.link().traits().lands ? kLandedAtOnceBytes
@@ -94,6 +104,32 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     lane.flowing.erase(lane.flowing.begin());
   }
   return moved;
+}
+
+// Writes the next of what the receiver does not read itself into its memory, and says so once that is all. The send is
+// done when the receiver has read the rest.
+Result<PutResult> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
+  Transfer& transfer = send.transfer;
+  if (!peer.send_stream(channel_).has_room()) return PutResult::kFull;
+  uint64_t size = std::min(kReadAtOnceBytes, transfer.shared_bytes - transfer.pushed_bytes);
+  const std::byte* from = transfer.from + (transfer.size_bytes - transfer.shared_bytes) + transfer.pushed_bytes;
+  Status pushed;
+  bool is_there = peer.link().begin_access();
+  if (is_there) {
+    pushed = peer.link().push({from, size}, transfer.address + transfer.pushed_bytes);
+    is_there = peer.link().end_access();
+  }
+  if (!is_there) {
+    return error(Code::kRemote, "rank {} gave a receive up while its memory was written", peer.rank())
+        .at({.rank = -1, .peer = peer.rank(), .link = {}});
+  }
+  TUTTI_TRY(std::move(pushed));
+  transfer.pushed_bytes += size;
+  if (transfer.pushed_bytes < transfer.shared_bytes) return PutResult::kDone;
+  Message message;
+  message.kind = MessageKind::kDirect;
+  message.size_bytes = transfer.shared_bytes;
+  return send_one(peer, {.kind = Kind::kData, .value = transfer.offer}, message, nullptr);
 }
 
 // Where the next of a send's data go in the receiver's memory; nowhere while, or since, the link does not reach it.

@@ -1,6 +1,8 @@
 // PullTrials: whether the calls of one class should have private memory pulled by its receivers, or copied through
-// slots. It depends on how near the ranks' processors are to each other, which changes while they run; so every now and
-// then some calls in a row take the one way and as many the other one, and the rest take the one that was quicker.
+// slots; or, of messages, one half of it pulled and the other one pushed by its sender at the same time. It depends on
+// how near the ranks' processors are to each other, and on what else a sender has to do, which changes while they run;
+// so every now and then some calls in a row take the one way and as many each other one, and the rest take the one that
+// was quicker.
 //
 // Whoever receives knows which that was, and tells its senders what it wishes (Peer::wish()).
 #pragma once
@@ -21,16 +23,25 @@
 
 namespace tutti {
 
+// In the order of their trials.
+enum class DataWay : uint8_t {
+  kSlots,   // copied through slots
+  kPulled,  // pulled by the receiver
+  kShared,  // one half so, the other one pushed by the sender
+};
+
 class PullTrials {
  public:
-  // Of calls of about so many bytes. The first ones go this way.
-  explicit PullTrials(uint64_t size_bytes, bool prefers_pulls = false)
+  // Of calls of about so many bytes. The first ones go this way. `most`: the last one that there is.
+  explicit PullTrials(uint64_t size_bytes, DataWay preferred = DataWay::kSlots, DataWay most = DataWay::kPulled)
       : row_(size_bytes < kVeryLarge ? kRow : kRowOfVeryLarge),
         most_period_(std::clamp(kBytesOfPeriod / std::max<uint64_t>(size_bytes, 1), kLeastPeriod, kMostPeriod)),
         to_settle_(std::clamp(kRingBytes / std::max<uint64_t>(size_bytes, 1), row_.settling, kMostPassed)),
-        prefers_pulls_(prefers_pulls) {}
+        preferred_(preferred),
+        most_(most) {}
   // The first ones go the way of smaller ones; if those have been tried, these need not be soon.
-  PullTrials(uint64_t size_bytes, const PullTrials& smaller) : PullTrials(size_bytes, smaller.prefers_pulls_) {
+  PullTrials(uint64_t size_bytes, const PullTrials& smaller)
+      : PullTrials(size_bytes, smaller.preferred_, smaller.most_) {
     was_tried_ = smaller.was_tried_;
     if (!was_tried_) return;
     to_trial_ = size_bytes < kLarge ? kSoon : kSoon / 4;
@@ -40,17 +51,19 @@ class PullTrials {
   using Duration = std::chrono::nanoseconds;
 
   // Before a call. By its number alone, so that in a trial all ranks go the same way.
-  bool pulls() const { return in_trial() ? !is_through_slots() : prefers_pulls_; }
-  // Whether this one goes neither way by choice, but to see how long it takes.
+  DataWay way() const { return in_trial() ? tried_way() : preferred_; }
+  bool pulls() const { return way() != DataWay::kSlots; }
+  // Whether this one goes no way by choice, but to see how long it takes.
   bool in_trial() const { return to_trial_ == 0; }
   // What was quicker so far.
-  bool prefers_pulls() const { return prefers_pulls_; }
+  DataWay preferred() const { return preferred_; }
+  bool prefers_pulls() const { return preferred_ != DataWay::kSlots; }
   // Whether the call after one that is not over yet goes the same way.
   bool stays() const { return to_trial_ > 1; }
   // After it: how long it took. Calls of one class may differ in size by two.
   void took(Duration duration, uint64_t size_bytes) {
     if (!is_settling()) {
-      times_[pulls() ? 1 : 0].add(static_cast<double>(duration.count()) /
+      times_of(way()).add(static_cast<double>(duration.count()) /
                                   static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
     }
     go_on();
@@ -61,8 +74,8 @@ class PullTrials {
  private:
   // In a trial, of each way. The first ones do not count: what the way before has left in the caches makes them up to
   // ten times as quick or as slow as the many in a row that are to be foretold. The first trial of all goes through all
-  // of the slots' memory, which nobody may have touched. What counts of the two ways is six or three calls apart, so
-  // that calls which differ in turn, two or three of them, are compared with their like.
+  // of the slots' memory, which nobody may have touched. What counts of two ways is six or three calls apart, or twice
+  // as many, so that calls which differ in turn, two or three of them, are compared with their like.
   struct Row {
     uint64_t settling;
     uint64_t counted;
@@ -84,7 +97,7 @@ class PullTrials {
   static constexpr uint64_t kMostPeriod = 16 * 1024;
   static constexpr uint64_t kBytesOfPeriod = uint64_t{2} << 30;
   static constexpr uint64_t kLarge = 4 << 20, kVeryLarge = 32 << 20;
-  // The other way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
+  // Another way is taken where it was so much quicker: a call to and fro costs more than the last percents gain.
   static constexpr double kWorthIt = 0.95;
 
   // What the newest calls of one way took, in ns per byte.
@@ -108,29 +121,44 @@ class PullTrials {
     size_t added_ = 0;
   };
 
-  bool is_through_slots() const { return tried_ < to_settle_ + row_.counted; }
+  Times& times_of(DataWay way) { return times_[static_cast<size_t>(way)]; }
+  // Calls of a trial through slots, and of each other way.
+  uint64_t through_slots() const { return to_settle_ + row_.counted; }
+  uint64_t of_other_way() const { return row_.settling + row_.counted; }
+  DataWay tried_way() const {
+    if (tried_ < through_slots()) return DataWay::kSlots;
+    return static_cast<DataWay>(1 + (tried_ - through_slots()) / of_other_way());
+  }
   bool is_settling() const {
     if (!in_trial()) return false;
-    return is_through_slots() ? tried_ < to_settle_ : tried_ - (to_settle_ + row_.counted) < row_.settling;
+    if (tried_ < through_slots()) return tried_ < to_settle_;
+    return (tried_ - through_slots()) % of_other_way() < row_.settling;
   }
   void go_on() {
     if (!in_trial()) {
-      // Those of the way that is not taken are from another time.
-      if (--to_trial_ == 0) times_[prefers_pulls_ ? 0 : 1].forget();
+      if (--to_trial_ > 0) return;
+      // Those of the ways that are not taken are from another time.
+      for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kShared}) {
+        if (way != preferred_) times_of(way).forget();
+      }
       return;
     }
-    if (++tried_ < to_settle_ + row_.settling + 2 * row_.counted) return;
-    if (is_other_quicker()) prefers_pulls_ = !prefers_pulls_;
+    if (++tried_ < through_slots() + static_cast<uint64_t>(most_) * of_other_way()) return;
+    prefer_quickest();
     was_tried_ = true;
     tried_ = 0;
     to_settle_ = row_.settling;
     to_trial_ = period_;
     period_ = std::min(2 * period_, most_period_);
   }
-  bool is_other_quicker() const {
-    const Times& taken = times_[prefers_pulls_ ? 1 : 0];
-    const Times& other = times_[prefers_pulls_ ? 0 : 1];
-    return taken.are_known() && other.are_known() && other.usual() < kWorthIt * taken.usual();
+  void prefer_quickest() {
+    if (!times_of(preferred_).are_known()) return;
+    double least = kWorthIt * times_of(preferred_).usual();
+    for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kShared}) {
+      if (way == preferred_ || !times_of(way).are_known() || times_of(way).usual() >= least) continue;
+      least = times_of(way).usual();
+      preferred_ = way;
+    }
   }
 
   Row row_;                     // of each way in a trial
@@ -139,8 +167,9 @@ class PullTrials {
   uint64_t period_ = kLeastPeriod;
   uint64_t most_period_;
   uint64_t to_settle_;          // calls through slots that do not count in the next trial
-  std::array<Times, 2> times_;  // through slots, pulled
-  bool prefers_pulls_;
+  std::array<Times, 3> times_;  // by way
+  DataWay preferred_;
+  DataWay most_;
   bool was_tried_ = false;  // these or smaller ones
 };
 

@@ -1,11 +1,14 @@
 #include "core/pull_trials.h"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+using tutti::DataWay;
 using tutti::PullTrials;
 using std::chrono::nanoseconds;
 
@@ -162,7 +165,7 @@ TEST_CASE("a way that is quick or slow only at first is taken for what it is in 
   for (int64_t first_ns : {10, 2'000}) {
     for (int64_t others_ns : {40, 400}) {
       INFO("slots: at first " << first_ns << ", then " << others_ns);
-      PullTrials trials(kSmall, true);
+      PullTrials trials(kSmall, DataWay::kPulled);
       int slots = 0, in_a_row = 0;
       for (int i = 0; i < 10 * kSome; ++i) {
         bool pulls = trials.pulls(), stays = trials.stays();
@@ -187,10 +190,46 @@ TEST_CASE("calls begin the way that smaller ones like them go") {
   PullTrials even_larger(2 * kLarge, PullTrials(kLarge, smaller));
   CHECK(pulled(even_larger, 200, 100, kOfLargeAfterSmaller) == kOfLargeAfterSmaller);
   // If these were not tried, others may not wait for long.
-  PullTrials untried(kSmall, true);
+  PullTrials untried(kSmall, DataWay::kPulled);
   PullTrials after_untried(kLarge, untried);
   CHECK(pulled(after_untried, 200, 100, kBeforeTrial) == kBeforeTrial);
   CHECK(pulled(after_untried, 200, 100, kOfTrial) == kOfWay);
+}
+
+TEST_CASE("where there are three ways all are tried one after the other, and nearly all calls go the quickest") {
+  std::string letters = "spb";
+  for (size_t quickest : {0u, 1u, 2u}) {
+    PullTrials trials(kSmall, DataWay::kSlots, DataWay::kShared);
+    std::string went;
+    for (int i = 0; i < kSome; ++i) {
+      auto way = static_cast<size_t>(trials.way());
+      CHECK(trials.pulls() == (way != 0));
+      went += letters[way];
+      trials.took(nanoseconds(way == quickest ? 100 : 120), 1);
+    }
+    INFO(went.substr(0, 40));
+    std::string first = "ss" + std::string(kOfFirstSlots, 's') + "pppppp" + "bbbbbb";
+    CHECK(went.substr(0, first.size()) == first);
+    CHECK(std::count(went.begin(), went.end(), letters[quickest]) > kSome - kSome / 20);
+    CHECK(static_cast<size_t>(trials.preferred()) == quickest);
+    CHECK(static_cast<size_t>(PullTrials(kLarge, trials).way()) == quickest);
+  }
+}
+
+TEST_CASE("of three ways the quickest is taken where one of them showed nothing, and what becomes quicker later") {
+  PullTrials trials(kLarge, DataWay::kSlots, DataWay::kShared);
+  auto make = [&](std::array<int64_t, 3> ns, int calls) {
+    for (int i = 0; i < calls; ++i) {
+      int64_t took = ns[static_cast<size_t>(trials.way())];
+      took == 0 ? trials.showed_nothing() : trials.took(nanoseconds(took), 1);
+    }
+  };
+  make({300, 0, 200}, kPeriod);
+  CHECK(trials.preferred() == DataWay::kShared);
+  make({300, 100, 200}, 2 * kPeriod);
+  CHECK(trials.preferred() == DataWay::kPulled);
+  make({100, 300, 300}, 4 * kPeriod);
+  CHECK(trials.preferred() == DataWay::kSlots);
 }
 
 TEST_CASE("calls for which both ways are the same decide nothing") {

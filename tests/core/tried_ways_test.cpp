@@ -2,6 +2,7 @@
 // slow is made so, by far.
 #include <catch2/catch.hpp>
 
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -24,6 +25,10 @@ std::atomic<int> pulls = 0;
 thread_local int own_pulls = 0;
 std::atomic<bool> are_pulls_slow = false;
 thread_local bool are_own_pulls_slow = false;
+std::atomic<int> pushes = 0;
+std::atomic<bool> are_pushes_slow = false;
+std::atomic<bool> is_given_back = false;  // memory that is pushed into
+std::atomic<int> late_pushes = 0;
 
 }  // namespace
 
@@ -36,6 +41,16 @@ extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long
     if (are_pulls_slow || are_own_pulls_slow) std::this_thread::sleep_for(kLong);
   }
   return syscall(SYS_process_vm_readv, pid, local, local_count, remote, remote_count, flags);
+}
+
+extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+                                     unsigned long remote_count, unsigned long flags) {
+  if (local->iov_len >= kLeastSeen) {
+    ++pushes;
+    if (are_pushes_slow) std::this_thread::sleep_for(kLong);
+    if (is_given_back) ++late_pushes;
+  }
+  return syscall(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags);
 }
 
 namespace tutti::test {
@@ -55,6 +70,13 @@ struct Trial {
   }
 };
 constexpr Trial kOfSlices{.slots = 68}, kOfTwoSlices{.slots = 36};
+
+// Where the sender has a processor of its own, as many messages of a trial follow of which it pushes a half.
+bool are_shared() {
+  cpu_set_t cpus;
+  return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= 2;
+}
+int end_of_messages(const Trial& trial) { return trial.end() + (are_shared() ? trial.pulls : 0); }
 
 // Two ranks over shared memory, which try what is quicker. False where the kernel forbids
 // pulls, which then are not tried either.
@@ -245,16 +267,16 @@ TEST_CASE("what is to be combined is tried, too") {
 }
 
 TEST_CASE("of messages that come at once one is tried, and all go the way that was quicker") {
-  constexpr int kRounds = kOfTwoSlices.end() + 4;
+  const int rounds = end_of_messages(kOfTwoSlices) + 4;
   const int at_once = GENERATE(1, 2, 8);
   INFO(at_once << " at once");
-  std::array<int, kRounds> pulled{};
+  std::vector<int> pulled(rounds);
   std::barrier together(2);
   bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
     are_pulls_slow = true;
     std::vector<std::vector<float>> data(at_once, std::vector<float>(2 * kOneSlice));
     std::string wrong;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       together.arrive_and_wait();
       int before = pulls;
       std::vector<tutti_request_t*> requests;
@@ -273,9 +295,73 @@ TEST_CASE("of messages that come at once one is tried, and all go the way that w
   if (!ran) return;
   // Some of those at once may come alone.
   int all = std::accumulate(pulled.begin(), pulled.end(), 0);
-  CHECK(all >= kOfTwoSlices.pulls);
-  CHECK(all <= (at_once == 1 ? 1 : 2) * kOfTwoSlices.pulls);
-  CHECK(pulled[kRounds - 1] == 0);
+  int tried = end_of_messages(kOfTwoSlices) - kOfTwoSlices.begin - kOfTwoSlices.slots;
+  CHECK(all >= tried);
+  CHECK(all <= (at_once == 1 ? 1 : 2) * tried);
+  CHECK(pulled.back() == 0);
+}
+
+TEST_CASE("the sender of a message pushes a half of it while that is tried, and no more where that takes longer") {
+  if (!are_shared()) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  const int rounds = end_of_messages(kOfTwoSlices) + 4;
+  std::string pushed(rounds, '.'), expected = pushed;
+  std::barrier together(2);
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    are_pushes_slow = true;
+    std::vector<float> data(2 * kOneSlice);
+    std::string wrong;
+    for (int round = 0; round < rounds; ++round) {
+      if (rank == 0) fill(data, 0, 1, round);
+      together.arrive_and_wait();
+      int before = pushes;
+      wrong += rank == 0 ? send(comm, data, 1, round) : receive(comm, data, 0, round);
+      wrong += compare(data, 0, 1, round);
+      together.arrive_and_wait();
+      if (rank == 0 && pushes > before) pushed[round] = 'p';
+    }
+    return wrong;
+  });
+  are_pushes_slow = false;
+  for (int i = kOfTwoSlices.end(); i < end_of_messages(kOfTwoSlices); ++i) expected[i] = 'p';
+  if (ran) CHECK(pushed == expected);
+}
+
+TEST_CASE("memory that a sender pushes into is its receiver's again only when the sender is out of it") {
+  if (!are_shared()) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  late_pushes = 0;
+  const int before_pushes = pushes;
+  std::barrier together(2);
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    std::vector<float> data(2 * kOneSlice);
+    std::string wrong;
+    for (int round = 0; round < kOfTwoSlices.end(); ++round) {
+      together.arrive_and_wait();
+      wrong += rank == 0 ? send(comm, data, 1, round) : receive(comm, data, 0, round);
+    }
+    are_pushes_slow = true;
+    together.arrive_and_wait();
+    auto* request = start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, data, 1 - rank, 0);
+    if (rank == 1) {
+      while (pushes == before_pushes) std::this_thread::yield();
+      tutti_comm_abort(comm);
+    }
+    if (tutti_wait(&request) != TUTTI_ABORTED) wrong += "the message was not given up; ";
+    if (rank == 1) is_given_back = true;
+    together.arrive_and_wait();
+    std::this_thread::sleep_for(2 * kLong);
+    return wrong;
+  });
+  are_pushes_slow = false;
+  is_given_back = false;
+  if (!ran) return;
+  CHECK(pushes == before_pushes + 1);
+  CHECK(late_pushes == 0);
 }
 
 TEST_CASE("a message that fits into a slot is sent without asking who receives it, and not pulled") {

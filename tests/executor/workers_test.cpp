@@ -58,6 +58,7 @@ class MeetingLink final : public Link {
   Status share(const LocalMemory& memory) override { return inner_->share(memory); }
   const RemoteMemory* find(uint32_t id) override { return inner_->find(id); }
   Status pull(std::span<std::byte> to, uint64_t from) override { return inner_->pull(to, from); }
+  Status push(std::span<const std::byte> from, uint64_t to) override { return inner_->push(from, to); }
   Status poll(uint64_t* puts_completed) override { return inner_->poll(puts_completed); }
   bool needs_poll() const override { return inner_->needs_poll(); }
   bool has_pending() const override { return inner_->has_pending(); }

@@ -168,21 +168,27 @@ TEMPLATE_LIST_TEST_CASE("puts and signals outside the memory are refused and har
   CHECK(counter_of(job.window(1).line(0)) == 0);
 }
 
-TEMPLATE_LIST_TEST_CASE("a pull reads the peer's private memory exactly", "", Implementations) {
+TEMPLATE_LIST_TEST_CASE("pulls and pushes copy the peer's private memory exactly", "", Implementations) {
   Job job(TestType::make(), 2, 8192);
   check_ok(job.status());
   auto source = pattern(3'000'017, 5);
   std::vector<std::byte> target(source.size());
   Link& link = job.link(0, 1);
   CHECK(link.traits() == job.link(1, 0).traits());
-  auto from = reinterpret_cast<uint64_t>(source.data());
-  if (link.traits().pullable) {
-    check_ok(link.pull(target, from));
-    CHECK(target == source);
-    check_ok(link.pull({}, from));
-  } else {
+  auto from = reinterpret_cast<uint64_t>(source.data()), to = reinterpret_cast<uint64_t>(target.data());
+  if (!link.traits().pullable) {
     CHECK(link.pull(target, from).code() == Code::kInvalidUsage);
+    CHECK(link.push(source, to).code() == Code::kInvalidUsage);
+    return;
   }
+  check_ok(link.pull(target, from));
+  CHECK(target == source);
+  check_ok(link.pull({}, from));
+  std::vector<std::byte> between(source.size() + 200, std::byte{7}), expected = between;
+  std::copy(source.begin(), source.end(), expected.begin() + 100);
+  check_ok(link.push(source, reinterpret_cast<uint64_t>(between.data() + 100)));
+  CHECK(between == expected);
+  check_ok(link.push({}, to));
 }
 
 TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowhere else", "", Implementations) {

@@ -33,6 +33,12 @@ class Child {
   ~Child() { kill_now(); }
 
   int socket() const { return socket_.get(); }
+  // Its exit status; -1: it was killed.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
   void kill_now() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -92,6 +98,7 @@ Status await_failure(Link& link, bool sleep) {
 
 TEMPLATE_LIST_TEST_CASE("data moves between processes", "", BetweenProcesses) {
   auto there = pattern(300'001, 1), back = pattern(200'003, 2), secret = pattern(100'007, 3);
+  auto pushed = pattern(secret.size(), 4);
   Child child([&](int socket) {
     Rank rank(TestType::make(), 1);
     auto own = secret;  // private to this process
@@ -103,7 +110,7 @@ TEMPLATE_LIST_TEST_CASE("data moves between processes", "", BetweenProcesses) {
       TUTTI_TRY(
           put(rank.link(), rank.at(kData), back, rank.at(0), Line{{1, same, address, rank.link().traits().pullable}}));
       TUTTI_TRY(await(rank.link(), rank.node.windows[0].line(0), 2));
-      return {};
+      return own == pushed ? Status() : error(Code::kInternal, "other data were pushed");
     };
     return run().ok() ? 0 : 1;
   });
@@ -119,9 +126,11 @@ TEMPLATE_LIST_TEST_CASE("data moves between processes", "", BetweenProcesses) {
     std::vector<std::byte> pulled(secret.size());
     check_ok(rank.link().pull(pulled, window.line(0)->words[2]));
     CHECK(pulled == secret);
-    Status nowhere = rank.link().pull(pulled, 4096);
-    CHECK(nowhere.code() == Code::kInvalidArgument);
-    check_ok(signal(rank.link(), rank.at(0), Line{{2}}));  // the link survives the caller's mistake
+    CHECK(rank.link().pull(pulled, 4096).code() == Code::kInvalidArgument);
+    check_ok(rank.link().push(pushed, window.line(0)->words[2]));
+    CHECK(rank.link().push(pushed, 4096).code() == Code::kInvalidArgument);
+    check_ok(signal(rank.link(), rank.at(0), Line{{2}}));  // the link survives its callers' mistakes
+    CHECK(child.wait() == 0);
   }
 }
 

@@ -77,6 +77,7 @@ class FaultLink final : public Link {
   void end_batch() override { inner_->end_batch(); }
 
   Status pull(std::span<std::byte> to, uint64_t from) override { return inner_->pull(to, from); }
+  Status push(std::span<const std::byte> from, uint64_t to) override { return inner_->push(from, to); }
 
   Status poll(uint64_t* puts_completed) override {
     if (hold_left_ > 0) --hold_left_;

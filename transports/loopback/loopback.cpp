@@ -50,6 +50,7 @@ class LoopbackLink final : public Link {
   }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override { return writer_.signal(signal, line); }
   Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status push(std::span<const std::byte> from, uint64_t to) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return false; }
   bool has_pending() const override { return false; }
@@ -154,6 +155,12 @@ void LoopbackLink::send(LoopbackEnd::Note note) {
 Status LoopbackLink::pull(std::span<std::byte> to, uint64_t from) {
   TUTTI_TRY(state_.check());
   if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const std::byte*>(from), to.size());
+  return {};
+}
+
+Status LoopbackLink::push(std::span<const std::byte> from, uint64_t to) {
+  TUTTI_TRY(state_.check());
+  if (!from.empty()) std::memcpy(reinterpret_cast<std::byte*>(to), from.data(), from.size());
   return {};
 }
 

@@ -157,14 +157,26 @@ Status ShmLink::send_releases() {
 }
 
 Status ShmLink::pull(std::span<std::byte> to, uint64_t from) {
+  TUTTI_TRY(check_pullable());
+  return with_place(pull_memory(peer_.pid, to, from));
+}
+
+Status ShmLink::push(std::span<const std::byte> from, uint64_t to) {
+  TUTTI_TRY(check_pullable());
+  return with_place(push_memory(peer_.pid, from, to));
+}
+
+Status ShmLink::check_pullable() {
   TUTTI_TRY(state_.check());
-  if (!peer_.pullable) {
-    return state_.refuse(Code::kInvalidUsage, "the kernel does not let these processes read each other's memory");
-  }
-  Status pulled = pull_memory(peer_.pid, to, from);
-  if (pulled.ok()) return {};
-  return pulled.code() == Code::kRemote ? state_.fail(pulled.code(), pulled.message())
-                                        : state_.refuse(pulled.code(), pulled.message());
+  if (peer_.pullable) return {};
+  return state_.refuse(Code::kInvalidUsage, "the kernel does not let these processes reach each other's memory");
+}
+
+// A peer that has died breaks the link, and what is not its memory does not.
+Status ShmLink::with_place(const Status& reached) {
+  if (reached.ok()) return {};
+  return reached.code() == Code::kRemote ? state_.fail(reached.code(), reached.message())
+                                         : state_.refuse(reached.code(), reached.message());
 }
 
 void ShmLink::arm(WaitSet& waits) {

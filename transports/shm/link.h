@@ -41,6 +41,7 @@ class ShmLink final : public Link {
   }
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override { return writer_.signal(signal, line); }
   Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status push(std::span<const std::byte> from, uint64_t to) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return false; }
   bool has_pending() const override { return false; }
@@ -62,6 +63,8 @@ class ShmLink final : public Link {
   Status apply(const ShmNote& note, const ShmMessage& message);
   Status send_releases();
   Status advance();
+  Status check_pullable();
+  Status with_place(const Status& reached);
 
   ShmShared& shared_;
   LinkState state_;

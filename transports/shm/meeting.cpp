@@ -60,24 +60,40 @@ Result<Mapping> map_checked(int fd, uint64_t size_bytes) {
   return Mapping::create(fd, size_bytes);
 }
 
-Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from) {
-  while (!to.empty()) {
-    iovec local{.iov_base = to.data(), .iov_len = to.size()};
-    iovec remote{.iov_base = reinterpret_cast<void*>(from), .iov_len = to.size()};
-    ssize_t got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
-    if (got > 0) {
-      to = to.subspan(static_cast<size_t>(got));
-      from += static_cast<uint64_t>(got);
-    } else if (got == 0 || errno == EFAULT) {
+namespace {
+
+// Calls process_vm_readv(2) or process_vm_writev(2) until all is copied. `verb`: what it does, for its errors.
+template <typename Copy>
+Status copy_memory(pid_t pid, std::byte* own, size_t size, uint64_t theirs, Copy copy, std::string_view verb) {
+  while (size > 0) {
+    iovec local{.iov_base = own, .iov_len = size};
+    iovec remote{.iov_base = reinterpret_cast<void*>(theirs), .iov_len = size};
+    ssize_t copied = copy(pid, &local, 1, &remote, 1, 0);
+    if (copied > 0) {
+      own += copied;
+      theirs += static_cast<uint64_t>(copied);
+      size -= static_cast<size_t>(copied);
+    } else if (copied == 0 || errno == EFAULT) {
       return error(Code::kInvalidArgument,
-                   "{} bytes at address {:#x} of the peer cannot be read: they are not its memory", to.size(), from);
+                   "{} bytes at address {:#x} of the peer cannot be {}: they are not its memory", size, theirs, verb);
     } else if (errno == ESRCH) {
       return error(Code::kRemote, "the peer's process {} has died", pid);
     } else if (errno != EINTR) {
-      return system_error(errno, fmt::format("cannot read the memory of the peer's process {}", pid));
+      return system_error(errno, fmt::format("the memory of the peer's process {} cannot be {}", pid, verb));
     }
   }
   return {};
+}
+
+}  // namespace
+
+Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from) {
+  return copy_memory(pid, to.data(), to.size(), from, ::process_vm_readv, "read");
+}
+
+Status push_memory(pid_t pid, std::span<const std::byte> from, uint64_t to) {
+  auto* own = const_cast<std::byte*>(from.data());  // iovec has no form for what is only read
+  return copy_memory(pid, own, from.size(), to, ::process_vm_writev, "written");
 }
 
 Result<Progress> Meeting::advance() {
@@ -115,7 +131,8 @@ Status Meeting::take_end(ShmMessage message) {
   peer_.eventfd = std::move(message.fds[1]);
 
   ShmPattern pulled{};
-  could_pull_ = pull_memory(peer_.pid, pulled, theirs.pattern_at).ok() && pulled == theirs.pattern;
+  could_pull_ = pull_memory(peer_.pid, pulled, theirs.pattern_at).ok() && pulled == theirs.pattern &&
+                push_memory(peer_.pid, pulled, theirs.pattern_at).ok();
   auto* page = reinterpret_cast<BellPage*>(peer_.page.bytes().data());
   std::memcpy(page->written_by_peer, theirs.pattern.data(), kShmPatternBytes);
   return channel_->send(encode(ShmNote{.kind = ShmNote::Kind::kMet, .id = could_pull_, .size_bytes = 0}));

@@ -1,5 +1,6 @@
 // What two proven ends of a shm link do before they are a link: exchange doorbells, write a pattern into each other's
-// mapped memory, try to read one from each other's private memory, and tell each other how that went.
+// mapped memory, try to read one from each other's private memory and to write it back, and tell each other how that
+// went.
 #pragma once
 
 #include <sys/types.h>
@@ -37,7 +38,7 @@ struct ShmPeer {
   Mapping page;
   Fd eventfd;
   pid_t pid = 0;
-  bool pullable = false;     // each end has read the other's private memory
+  bool pullable = false;     // each end has read the other's private memory, and written it
 
   BellPage* content() const { return reinterpret_cast<BellPage*>(page.bytes().data()); }
   // Known once the two have met.
@@ -84,5 +85,7 @@ Result<Mapping> map_checked(int fd, uint64_t size_bytes);
 
 // Reads the memory of process `pid` at `from`; as process_vm_readv(2), but all of `to` or an error.
 Status pull_memory(pid_t pid, std::span<std::byte> to, uint64_t from);
+// Writes it at `to`; as process_vm_writev(2), but all of `from` or an error.
+Status push_memory(pid_t pid, std::span<const std::byte> from, uint64_t to);
 
 }  // namespace tutti

@@ -131,6 +131,11 @@ Status TcpLink::pull(std::span<std::byte>, uint64_t) {
   return state_.refuse(Code::kInvalidUsage, "memory cannot be pulled over TCP");
 }
 
+Status TcpLink::push(std::span<const std::byte>, uint64_t) {
+  TUTTI_TRY(state_.check());
+  return state_.refuse(Code::kInvalidUsage, "memory cannot be pushed over TCP");
+}
+
 Status TcpLink::poll(uint64_t* puts_completed) {
   TUTTI_TRY(state_.check());
   Status status = send_releases();

@@ -45,6 +45,7 @@ class TcpLink final : public Link, private FrameSink {
   Result<PutResult> signal(RemoteSlice signal, const Line& line) override;
   Result<PutResult> signal_soon(RemoteSlice at, const Line& line) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status push(std::span<const std::byte> from, uint64_t to) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
   bool has_pending() const override { return sender_.is_behind(); }

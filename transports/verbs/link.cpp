@@ -160,6 +160,11 @@ Status VerbsLink::pull(std::span<std::byte>, uint64_t) {
   return state_.refuse(Code::kInvalidUsage, "memory cannot be pulled over verbs");
 }
 
+Status VerbsLink::push(std::span<const std::byte>, uint64_t) {
+  TUTTI_TRY(state_.check());
+  return state_.refuse(Code::kInvalidUsage, "memory cannot be pushed over verbs");
+}
+
 // What a device has goes without us; a payload that waits for a block does not, nor what a failed lane had.
 bool VerbsLink::has_pending() const {
   if (!side_) return false;

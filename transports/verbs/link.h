@@ -63,6 +63,7 @@ class VerbsLink final : public Link {
   void end_batch() override;
   std::byte* stage(size_t size_bytes, int channel) override;
   Status pull(std::span<std::byte> to, uint64_t from) override;
+  Status push(std::span<const std::byte> from, uint64_t to) override;
   Status poll(uint64_t* puts_completed) override;
   bool needs_poll() const override { return true; }
   bool has_pending() const override;
