@@ -219,9 +219,9 @@ class Link {
   virtual void arm(WaitSet& waits) = 0;
   virtual void disarm() = 0;
 
-  // Memory of the peer's caller, mapped or pulled, is used only between these two. False: the peer has aborted, and its
-  // caller has that memory back; nothing was begun then, and there is nothing to end. Of end_access(): what was read
-  // may be anything. Several threads may each be between their two.
+  // Memory of the peer's caller, mapped, pulled or pushed into, is used only between these two. False: the peer has
+  // aborted, and its caller has that memory back; nothing was begun then, and there is nothing to end. Of end_access():
+  // what was read may be anything. Several threads may each be between their two.
   virtual bool begin_access() noexcept = 0;
   virtual bool end_access() noexcept = 0;
   // Whether the peer is between those two. After abort() this rank's caller may have its memory back once it is not.

@@ -11,10 +11,10 @@ namespace tutti {
 enum class PointToPoint::Kind : uint8_t {
   kEager,   // a message, with its data
   kOffer,   // a message; its data are with the sender, which names the offer by a number from 1 in chunk_bytes
-  kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can; with an address, as
-            // a message that is pulled has it, for the end of the data alone: it reads the rest meanwhile
+  kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can; with a size, for so
+            // much of their end, to be pushed to the address in the payload's offset: it reads the rest meanwhile
   kData,    // the next piece of them
-  kTaken,   // the receiver of an offer has read the data
+  kTaken,   // the receiver of an offer has read the data, or what it did not ask for of them, and has them all
   kCredit,  // the receiver keeps so many bytes less of this sender
 };
 
@@ -69,7 +69,9 @@ inline constexpr uint64_t kLandedAtOnceBytes = 1024 * 1024;
 
 // Between two looks at everything else.
 inline constexpr uint64_t kReadAtOnceBytes = 1024 * 1024;
-// What is shared between receiver and sender is split at a multiple of so much.
+// Of a sender who pushes: he may be in the receiver's memory for no longer than that takes.
+inline constexpr uint64_t kPushedAtOnceBytes = 256 * 1024;
+// What is pushed is a multiple of so much.
 inline constexpr uint64_t kPageBytes = 4096;
 
 }  // namespace tutti

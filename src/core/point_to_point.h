@@ -4,7 +4,7 @@
 // nothing there ever waits for a receive that the program has not made. A short message carries its data, which are
 // kept here until a receive matches; a sender may have only so much kept (credits). Of any other message the receiver
 // gets an offer: it reads the data where they lie, if it can and that is quicker, and says so; else it asks for them
-// when it has matched.
+// when it has matched; or it reads one half and asks for the other one, so that both ranks copy at once.
 #pragma once
 
 #include <cstdint>
@@ -68,9 +68,10 @@ class PointToPoint {
   struct Answer {
     Kind kind;
     uint32_t offer;
-    Window window = {};      // of kClear:
-    uint64_t address = 0;    // or, of a part,
-    uint64_t size_bytes = 0;  // which is so much
+    // Of kClear.
+    Window window = {};
+    uint64_t to_push_bytes = 0;  // to this address:
+    uint64_t address = 0;
   };
   // A request that is done, but for what the link has not sent yet.
   struct Settling {
@@ -110,6 +111,7 @@ class PointToPoint {
   Status take(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   bool take_clear(Peer& peer, uint32_t offer, const Message& message);
   Status take_data(Peer& peer, uint32_t offer, const Message& message, const std::byte* payload);
+  void take_pushed(tutti_request& receive, uint64_t size_bytes);
   void end_receive(tutti_request& receive);
   Status arrive(const Arrival& arrival);
   Status receive_from(tutti_request& receive, const Arrival& arrival);
@@ -128,7 +130,7 @@ class PointToPoint {
   Result<bool> send_answers(Peer& peer);
   Result<bool> send_first(Peer& peer);
   Result<bool> send_data(Peer& peer);
-  Result<PutResult> push_piece(Peer& peer, tutti_request& send);
+  Result<bool> push_piece(Peer& peer, tutti_request& send);
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   // `in_line`: the payload may be read, and go, where it is short.
   Result<PutResult> send_payload(Peer& peer, const Header& header, const std::byte* from, uint64_t size_bytes,

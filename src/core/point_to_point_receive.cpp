@@ -85,24 +85,21 @@ tutti_request* PointToPoint::remove(Peer& peer, Where where, uint32_t offer) {
   return request;
 }
 
-// False when there is no such offer, or not that much of it. Of what the receiver reads in part it has still to say
-// that it has done so.
+// False when there is no such offer, or not that much of it. A send of which the receiver reads a part stays an offer
+// until that is taken.
 bool PointToPoint::take_clear(Peer& peer, uint32_t offer, const Message& message) {
   Lane& lane = lanes_[peer.rank()];
-  bool is_shared = message.kind == MessageKind::kPull;
-  if (!is_shared) {
-    tutti_request* send = find(lane.flowing, offer) == nullptr ? remove(peer, &Lane::offered, offer) : nullptr;
-    if (send == nullptr) return false;
-    send->transfer.window = message.output;
-    lane.flowing.push_back(send);
-    return true;
-  }
   tutti_request* send = find(lane.offered, offer);
-  bool may_be = send != nullptr && send->transfer.shared_bytes == 0 && may_be_pulled(peer, send->transfer.size_bytes) &&
-                message.size_bytes > 0 && message.size_bytes <= send->transfer.size_bytes;
-  if (!may_be) return false;
-  send->transfer.shared_bytes = message.size_bytes;
-  send->transfer.address = message.address;
+  if (send == nullptr || send->transfer.to_push_bytes > 0) return false;
+  if (message.size_bytes == 0) {
+    std::erase(lane.offered, send);
+    send->transfer.window = message.output;
+  } else {
+    uint64_t size = send->transfer.size_bytes;
+    if (message.size_bytes > size || !may_be_pulled(peer, size)) return false;
+    send->transfer.to_push_bytes = message.size_bytes;
+    send->transfer.address = message.payload.offset;
+  }
   lane.flowing.push_back(send);
   return true;
 }
@@ -112,7 +109,7 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
   bool is_placed = message.kind == MessageKind::kDirect;
   tutti_request* receive = find(lanes_[peer.rank()].arriving, offer);
   auto is_asked_for = [&](const Transfer& transfer) {
-    if (transfer.shared_bytes > 0) return is_placed && size_bytes <= transfer.shared_bytes - transfer.pushed_bytes;
+    if (transfer.to_push_bytes > 0) return is_placed && (size_bytes == transfer.to_push_bytes || size_bytes == 0);
     return (!is_placed || transfer.has_place()) && size_bytes <= transfer.size_bytes - transfer.moved_bytes;
   };
   if (receive == nullptr || !is_asked_for(receive->transfer)) {
@@ -120,11 +117,29 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
   Transfer& transfer = receive->transfer;
+  if (transfer.to_push_bytes > 0) {
+    take_pushed(*receive, size_bytes);
+    return {};
+  }
   Store way = transfer.size_bytes >= options_.streaming_min_bytes ? Store::kStreaming : Store::kCached;
   if (!is_placed) TUTTI_TRY(store(*receive, transfer.moved_bytes, payload, size_bytes, way));
-  (transfer.shared_bytes > 0 ? transfer.pushed_bytes : transfer.moved_bytes) += size_bytes;
-  if (transfer.done_bytes() == transfer.size_bytes) end_receive(*receive);
+  transfer.moved_bytes += size_bytes;
+  if (transfer.moved_bytes == transfer.size_bytes) end_receive(*receive);
   return {};
+}
+
+// The sender has pushed its half; or, when nothing, it cannot write there: then this rank reads that half, too.
+void PointToPoint::take_pushed(tutti_request& receive, uint64_t size_bytes) {
+  Transfer& transfer = receive.transfer;
+  if (size_bytes == 0) {
+    std::erase(lanes_[transfer.peer].arriving, &receive);
+    transfer.to_push_bytes = 0;
+    bool is_read = std::find(reading_.begin(), reading_.end(), &receive) != reading_.end();
+    if (!is_read) reading_.push_back(&receive);
+    return;
+  }
+  transfer.pushed_bytes = size_bytes;
+  if (transfer.received_bytes() == transfer.size_bytes) end_receive(receive);
 }
 
 // All of its data are here. A sender that had them read does not know yet.
@@ -165,10 +180,11 @@ Status PointToPoint::receive_from(tutti_request& receive, const Arrival& arrival
     bool readable = arrival.window || transfer.address != 0;
     (readable ? reading_ : lane.arriving).push_back(&receive);
     if (!readable) lane.answers.push_back({Kind::kClear, arrival.offer, TUTTI_TRY(place_for(receive))});
-    if (transfer.shared_bytes > 0) {
+    if (transfer.to_push_bytes > 0) {
       lane.arriving.push_back(&receive);
       auto end = reinterpret_cast<uint64_t>(receive.arguments.output) + transfer.size_bytes;
-      lane.answers.push_back({Kind::kClear, arrival.offer, {}, end - transfer.shared_bytes, transfer.shared_bytes});
+      uint64_t size = transfer.to_push_bytes;
+      lane.answers.push_back({Kind::kClear, arrival.offer, {}, size, end - size});
     }
     return {};
   }
@@ -200,7 +216,7 @@ void PointToPoint::follow_trials(tutti_request& receive) {
   if (is_alone) transfer.tried_since = Clock::now();
   DataWay way = is_alone ? pulls.way() : pulls.preferred();
   if (way == DataWay::kSlots) transfer.address = 0;
-  if (way == DataWay::kShared) transfer.shared_bytes = transfer.size_bytes / 2 / kPageBytes * kPageBytes;
+  if (way == DataWay::kHalves) transfer.to_push_bytes = transfer.size_bytes / 2 / kPageBytes * kPageBytes;
 }
 
 // All of a receive's data that was to be tried are here.
@@ -214,7 +230,7 @@ PullTrials& PointToPoint::trials_of(const Transfer& transfer) {
   auto at = pulls_.lower_bound(key);
   if (at != pulls_.end() && at->first == key) return at->second;
   bool has_smaller = at != pulls_.begin() && std::prev(at)->first.first == transfer.peer;
-  DataWay most = options_.messages_share_pulls ? DataWay::kShared : DataWay::kPulled;
+  DataWay most = options_.messages_try_halves ? DataWay::kHalves : DataWay::kPulled;
   PullTrials trials = has_smaller ? PullTrials(transfer.size_bytes, std::prev(at)->second)
                                   : PullTrials(transfer.size_bytes, DataWay::kSlots, most);
   return pulls_.emplace_hint(at, key, trials)->second;
@@ -279,12 +295,12 @@ Result<bool> PointToPoint::read() {
     tutti_request& receive = *reading_[i];
     moved = TUTTI_TRY(read_piece(receive)) || moved;
     const Transfer& transfer = receive.transfer;
-    if (transfer.moved_bytes < transfer.size_bytes - transfer.shared_bytes) {
+    if (transfer.moved_bytes < transfer.size_bytes - transfer.to_push_bytes) {
       ++i;
       continue;
     }
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (transfer.done_bytes() == transfer.size_bytes) end_receive(receive);
+    if (transfer.received_bytes() == transfer.size_bytes) end_receive(receive);
     TUTTI_TRY(advance(*links_.peers()[transfer.peer]));
   }
   return moved;
@@ -294,7 +310,7 @@ Result<bool> PointToPoint::read_piece(tutti_request& receive) {
   Transfer& transfer = receive.transfer;
   Peer& lender = *links_.peers()[transfer.peer];
   ErrorPlace place{.rank = -1, .peer = lender.rank(), .link = {}};
-  uint64_t size = std::min(kReadAtOnceBytes, transfer.size_bytes - transfer.shared_bytes - transfer.moved_bytes);
+  uint64_t size = std::min(kReadAtOnceBytes, transfer.size_bytes - transfer.to_push_bytes - transfer.moved_bytes);
   std::byte* to = receive.arguments.output + transfer.moved_bytes;
   const std::byte* from = nullptr;
   if (transfer.window) {

@@ -22,11 +22,8 @@ Result<bool> PointToPoint::send_answers(Peer& peer) {
     Header header{.kind = answer.kind, .value = answer.offer};
     Message message;
     message.output = answer.window;
-    if (answer.size_bytes > 0) {
-      message.kind = MessageKind::kPull;
-      message.size_bytes = answer.size_bytes;
-      message.address = answer.address;
-    }
+    message.size_bytes = answer.to_push_bytes;
+    message.payload.offset = answer.address;
     if (TUTTI_TRY(send_one(peer, header, message, nullptr)) == PutResult::kFull) return moved;
     lane.answers.erase(lane.answers.begin());
     moved = true;
@@ -82,9 +79,11 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
   while (!lane.flowing.empty()) {
     tutti_request& request = *lane.flowing.front();
     Transfer& transfer = request.transfer;
-    if (transfer.shared_bytes > 0) {
-      if (TUTTI_TRY(push_piece(peer, request)) == PutResult::kFull) return moved;
-      if (transfer.pushed_bytes == transfer.shared_bytes) lane.flowing.erase(lane.flowing.begin());
+    if (transfer.to_push_bytes > 0) {
+      if (!peer.send_stream(channel_).has_room()) return moved;
+      lane.flowing.erase(lane.flowing.begin());
+      // Those behind it have their turn before its next piece.
+      if (!TUTTI_TRY(push_piece(peer, request))) lane.flowing.push_back(&request);
       return true;
     }
     RemoteSlice into = TUTTI_TRY(place_of(peer, request));
@@ -106,13 +105,15 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
   return moved;
 }
 
-// Writes the next of what the receiver does not read itself into its memory, and says so once that is all. The send is
-// done when the receiver has read the rest.
-Result<PutResult> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
+// Writes the next of what the receiver does not read itself into its memory. True when the receiver has been told that
+// this is all, or that it is to read that, too, since its memory is not to be written from here. The send is done when
+// the receiver has the rest.
+Result<bool> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
   Transfer& transfer = send.transfer;
-  if (!peer.send_stream(channel_).has_room()) return PutResult::kFull;
-  uint64_t size = std::min(kReadAtOnceBytes, transfer.shared_bytes - transfer.pushed_bytes);
-  const std::byte* from = transfer.from + (transfer.size_bytes - transfer.shared_bytes) + transfer.pushed_bytes;
+  peer.poll();  // who has died may have left its process id to another program
+  if (peer.is_broken()) return peer.broken();
+  uint64_t size = std::min(kPushedAtOnceBytes, transfer.to_push_bytes - transfer.pushed_bytes);
+  const std::byte* from = transfer.from + (transfer.size_bytes - transfer.to_push_bytes) + transfer.pushed_bytes;
   Status pushed;
   bool is_there = peer.link().begin_access();
   if (is_there) {
@@ -123,13 +124,16 @@ Result<PutResult> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
     return error(Code::kRemote, "rank {} gave a receive up while its memory was written", peer.rank())
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
-  TUTTI_TRY(std::move(pushed));
+  bool is_refused = pushed.code() == Code::kInvalidArgument;
+  if (!is_refused) TUTTI_TRY(std::move(pushed));
   transfer.pushed_bytes += size;
-  if (transfer.pushed_bytes < transfer.shared_bytes) return PutResult::kDone;
+  if (!is_refused && transfer.pushed_bytes < transfer.to_push_bytes) return false;
   Message message;
   message.kind = MessageKind::kDirect;
-  message.size_bytes = transfer.shared_bytes;
-  return send_one(peer, {.kind = Kind::kData, .value = transfer.offer}, message, nullptr);
+  message.size_bytes = is_refused ? 0 : transfer.to_push_bytes;
+  auto told = TUTTI_TRY(send_one(peer, {.kind = Kind::kData, .value = transfer.offer}, message, nullptr));
+  if (told == PutResult::kFull) transfer.pushed_bytes -= size;  // once more
+  return told == PutResult::kDone;
 }
 
 // Where the next of a send's data go in the receiver's memory; nowhere while, or since, the link does not reach it.

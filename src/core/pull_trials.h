@@ -27,7 +27,7 @@ namespace tutti {
 enum class DataWay : uint8_t {
   kSlots,   // copied through slots
   kPulled,  // pulled by the receiver
-  kShared,  // one half so, the other one pushed by the sender
+  kHalves,  // one half so, and the other one pushed by the sender at the same time
 };
 
 class PullTrials {
@@ -64,7 +64,7 @@ class PullTrials {
   void took(Duration duration, uint64_t size_bytes) {
     if (!is_settling()) {
       times_of(way()).add(static_cast<double>(duration.count()) /
-                                  static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
+                          static_cast<double>(std::max<uint64_t>(size_bytes, 1)));
     }
     go_on();
   }
@@ -138,7 +138,7 @@ class PullTrials {
     if (!in_trial()) {
       if (--to_trial_ > 0) return;
       // Those of the ways that are not taken are from another time.
-      for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kShared}) {
+      for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kHalves}) {
         if (way != preferred_) times_of(way).forget();
       }
       return;
@@ -154,7 +154,7 @@ class PullTrials {
   void prefer_quickest() {
     if (!times_of(preferred_).are_known()) return;
     double least = kWorthIt * times_of(preferred_).usual();
-    for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kShared}) {
+    for (DataWay way : {DataWay::kSlots, DataWay::kPulled, DataWay::kHalves}) {
       if (way == preferred_ || !times_of(way).are_known() || times_of(way).usual() >= least) continue;
       least = times_of(way).usual();
       preferred_ = way;

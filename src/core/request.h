@@ -25,13 +25,13 @@ struct Transfer {
   int peer = -1;             // the other rank; -1 while a receive has no message
   uint32_t offer = 0;        // the sender's number of a message whose data it still has
   uint64_t size_bytes = 0;   // of the message
-  uint64_t moved_bytes = 0;  // of its data, to or from the caller's buffer
+  uint64_t moved_bytes = 0;  // of its data, to or from the caller's buffer; but for what is pushed
   const std::byte* from = nullptr;  // where a send's data lie: in the caller's buffer, at this or another address
   uint64_t address = 0;      // where a receive reads the data, in the sender's private memory; of a send: where it
                              // pushes them, in the receiver's;
   Window window;             // or in what the other one shares
-  uint64_t shared_bytes = 0;  // so much of the data's end is pushed by the sender, while the receiver reads the rest
-  uint64_t pushed_bytes = 0;  // of that has been
+  uint64_t to_push_bytes = 0;  // so much of the data's end the sender pushes, while the receiver reads the rest
+  uint64_t pushed_bytes = 0;   // of that has been
   std::optional<SharedBuffer> placed;  // of a receive: the memory there
   Window landing;            // of a receive: what the sender was told of its buffer, where puts may land in any memory
   bool is_on_device = false;           // of a receive: the sender was told where its buffer is, which is a GPU's
@@ -42,7 +42,8 @@ struct Transfer {
 
   // Of a receive: whether its data may be put where they go.
   bool has_place() const { return placed || landing || is_on_device; }
-  uint64_t done_bytes() const { return moved_bytes + pushed_bytes; }
+  // And how much of it is there.
+  uint64_t received_bytes() const { return moved_bytes + pushed_bytes; }
 };
 
 }  // namespace tutti

@@ -44,7 +44,7 @@ DataPathOptions data_path_for(const Topology& topology, int rank) {
   return {.lent_min_bytes = lent_min_bytes(host),
           .windows_min_bytes = windows_min_bytes(host),
           .messages_try_pulls = messages_try_pulls(costs),
-          .messages_share_pulls = messages_try_pulls(costs) && !takes_turns(host),
+          .messages_try_halves = messages_try_pulls(costs) && !takes_turns(host),
           .collectives_try_pulls = collectives_try_pulls(costs),
           .streaming_min_bytes = streaming_min_bytes(host),
           .spread = spread_for(host),

@@ -29,7 +29,7 @@ struct DataPathOptions {
   uint64_t lent_min_bytes = kLeastTried;           // messages of this size on are read where they lie, if they can be
   uint64_t windows_min_bytes = 4 * 1024;           // calls made again use shared buffers of this size on in place
   bool messages_try_pulls = false;                 // those that fit into no slot, and find out what is quicker,
-  bool messages_share_pulls = false;               // also with a half pushed by the sender, who has its own processor
+  bool messages_try_halves = false;                // also with one half pushed by the sender, on its own processor
   bool collectives_try_pulls = false;              // collectives of kLeastTried or more do as well
   uint64_t streaming_min_bytes = 4 * 1024 * 1024;  // messages from this size on are stored past the caches
   Spread spread;                                   // of slots

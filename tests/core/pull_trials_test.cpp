@@ -199,7 +199,7 @@ TEST_CASE("calls begin the way that smaller ones like them go") {
 TEST_CASE("where there are three ways all are tried one after the other, and nearly all calls go the quickest") {
   std::string letters = "spb";
   for (size_t quickest : {0u, 1u, 2u}) {
-    PullTrials trials(kSmall, DataWay::kSlots, DataWay::kShared);
+    PullTrials trials(kSmall, DataWay::kSlots, DataWay::kHalves);
     std::string went;
     for (int i = 0; i < kSome; ++i) {
       auto way = static_cast<size_t>(trials.way());
@@ -217,7 +217,7 @@ TEST_CASE("where there are three ways all are tried one after the other, and nea
 }
 
 TEST_CASE("of three ways the quickest is taken where one of them showed nothing, and what becomes quicker later") {
-  PullTrials trials(kLarge, DataWay::kSlots, DataWay::kShared);
+  PullTrials trials(kLarge, DataWay::kSlots, DataWay::kHalves);
   auto make = [&](std::array<int64_t, 3> ns, int calls) {
     for (int i = 0; i < calls; ++i) {
       int64_t took = ns[static_cast<size_t>(trials.way())];
@@ -225,7 +225,7 @@ TEST_CASE("of three ways the quickest is taken where one of them showed nothing,
     }
   };
   make({300, 0, 200}, kPeriod);
-  CHECK(trials.preferred() == DataWay::kShared);
+  CHECK(trials.preferred() == DataWay::kHalves);
   make({300, 100, 200}, 2 * kPeriod);
   CHECK(trials.preferred() == DataWay::kPulled);
   make({100, 300, 300}, 4 * kPeriod);

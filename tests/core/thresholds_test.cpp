@@ -46,6 +46,9 @@ TEST_CASE("unmeasured hosts never try to pull, and stream from a size that suits
   CHECK_FALSE(options.messages_try_pulls);
   CHECK_FALSE(options.collectives_try_pulls);
   CHECK(data_path_for(one_host(4, 8, measured(1)), 0).messages_try_pulls);
+  CHECK_FALSE(options.messages_try_halves);
+  CHECK(data_path_for(one_host(4, 4, measured(1)), 0).messages_try_halves);
+  CHECK_FALSE(data_path_for(one_host(5, 4, measured(1)), 0).messages_try_halves);  // a sender has to run for that
   CHECK(options.streaming_min_bytes == 4 << 20);
   Costs slow;
   slow.copy_bytes_per_s.value = 8'000'000'000;

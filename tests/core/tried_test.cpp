@@ -11,7 +11,7 @@
 namespace tutti::test {
 namespace {
 
-constexpr int kRounds = 80;  // with the whole of the first trial
+constexpr int kRounds = 84;  // with the whole of the first trial
 
 std::string calls_with_root(tutti_comm_t* comm, int nranks, int rank, size_t count) {
   const size_t all = count * static_cast<size_t>(nranks);
@@ -83,6 +83,26 @@ TEST_CASE("messages are what they should be while their ways are tried") {
                            [&](tutti_comm_t* comm, int rank) { return messages(comm, nranks, rank, count); }));
     }
   }
+  check_all(with_ranks(2, {{"transport", "loopback"}, {"calibration", costs.file}},
+                       [&](tutti_comm_t* comm, int rank) { return messages(comm, 2, rank, 16'385); }));
+}
+
+TEST_CASE("halves that are pulled and pushed in several pieces are what they should be, from any source, too") {
+  MeasuredCosts costs;
+  constexpr size_t kCount = 700'001;
+  constexpr int kMessages = 22;  // with the whole of the first trial
+  const char* transport = GENERATE("loopback", "shm");
+  check_all(with_ranks(2, {{"transport", transport}, {"calibration", costs.file}}, [&](tutti_comm_t* comm, int rank) {
+    std::vector<float> data(kCount);
+    std::string wrong;
+    for (int round = 0; round < kMessages && wrong.empty(); ++round) {
+      if (rank == 0) fill(data, 0, 1, round);
+      wrong += rank == 0 ? send(comm, data, 1, round) : receive(comm, data, TUTTI_ANY_SOURCE, round);
+      wrong += compare(data, 0, 1, round);
+      if (rank == 1) std::fill(data.begin(), data.end(), -1.0f);
+    }
+    return wrong;
+  }));
 }
 
 }  // namespace tutti::test

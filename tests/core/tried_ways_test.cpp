@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <cerrno>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -27,6 +28,7 @@ std::atomic<bool> are_pulls_slow = false;
 thread_local bool are_own_pulls_slow = false;
 std::atomic<int> pushes = 0;
 std::atomic<bool> are_pushes_slow = false;
+std::atomic<bool> are_pushes_refused = false;
 std::atomic<bool> is_given_back = false;  // memory that is pushed into
 std::atomic<int> late_pushes = 0;
 
@@ -45,10 +47,14 @@ extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long
 
 extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                                      unsigned long remote_count, unsigned long flags) {
-  if (local->iov_len >= kLeastSeen) {
+  if (local_count > 0 && local->iov_len >= kLeastSeen) {
     ++pushes;
     if (are_pushes_slow) std::this_thread::sleep_for(kLong);
     if (is_given_back) ++late_pushes;
+    if (are_pushes_refused) {
+      errno = EFAULT;
+      return -1;
+    }
   }
   return syscall(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags);
 }
@@ -72,11 +78,11 @@ struct Trial {
 constexpr Trial kOfSlices{.slots = 68}, kOfTwoSlices{.slots = 36};
 
 // Where the sender has a processor of its own, as many messages of a trial follow of which it pushes a half.
-bool are_shared() {
+bool are_halves_tried() {
   cpu_set_t cpus;
   return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= 2;
 }
-int end_of_messages(const Trial& trial) { return trial.end() + (are_shared() ? trial.pulls : 0); }
+int end_of_messages(const Trial& trial) { return trial.end() + (are_halves_tried() ? trial.pulls : 0); }
 
 // Two ranks over shared memory, which try what is quicker. False where the kernel forbids
 // pulls, which then are not tried either.
@@ -84,8 +90,9 @@ bool with_two_ranks(const std::function<std::string(tutti_comm_t*, int rank)>& b
                     const MeasuredCosts& costs = MeasuredCosts()) {
   std::vector<char> from(kLeastSeen), to(kLeastSeen);
   iovec local{to.data(), to.size()}, remote{from.data(), from.size()};
-  if (process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) < 0) {
-    WARN("skipped: needs process_vm_readv");
+  if (process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) < 0 ||
+      process_vm_writev(::getpid(), &local, 1, &remote, 1, 0) < 0) {
+    WARN("skipped: needs process_vm_readv and process_vm_writev");
     return false;
   }
   // Connected before, since the time of a call does not count until its links are there.
@@ -302,7 +309,7 @@ TEST_CASE("of messages that come at once one is tried, and all go the way that w
 }
 
 TEST_CASE("the sender of a message pushes a half of it while that is tried, and no more where that takes longer") {
-  if (!are_shared()) {
+  if (!are_halves_tried()) {
     WARN("skipped: needs two processors");
     return;
   }
@@ -329,8 +336,29 @@ TEST_CASE("the sender of a message pushes a half of it while that is tried, and 
   if (ran) CHECK(pushed == expected);
 }
 
+TEST_CASE("what a sender cannot push its receiver pulls") {
+  if (!are_halves_tried()) {
+    WARN("skipped: needs two processors");
+    return;
+  }
+  const int rounds = end_of_messages(kOfTwoSlices) + 4, before = pushes;
+  bool ran = with_two_ranks([&](tutti_comm_t* comm, int rank) {
+    are_pushes_refused = true;
+    std::vector<float> data(2 * kOneSlice);
+    std::string wrong;
+    for (int round = 0; round < rounds; ++round) {
+      if (rank == 0) fill(data, 0, 1, round);
+      wrong += rank == 0 ? send(comm, data, 1, round) : receive(comm, data, 0, round);
+      wrong += compare(data, 0, 1, round);
+    }
+    return wrong;
+  });
+  are_pushes_refused = false;
+  if (ran) CHECK(pushes >= before + kOfTwoSlices.pulls);
+}
+
 TEST_CASE("memory that a sender pushes into is its receiver's again only when the sender is out of it") {
-  if (!are_shared()) {
+  if (!are_halves_tried()) {
     WARN("skipped: needs two processors");
     return;
   }
@@ -348,7 +376,8 @@ TEST_CASE("memory that a sender pushes into is its receiver's again only when th
     together.arrive_and_wait();
     auto* request = start(comm, rank == 0 ? TUTTI_SEND : TUTTI_RECV, data, 1 - rank, 0);
     if (rank == 1) {
-      while (pushes == before_pushes) std::this_thread::yield();
+      auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (pushes == before_pushes && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
       tutti_comm_abort(comm);
     }
     if (tutti_wait(&request) != TUTTI_ABORTED) wrong += "the message was not given up; ";

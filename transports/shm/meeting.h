@@ -1,6 +1,6 @@
 // What two proven ends of a shm link do before they are a link: exchange doorbells, write a pattern into each other's
-// mapped memory, try to read one from each other's private memory and to write it back, and tell each other how that
-// went.
+// mapped memory, try to read one from each other's private memory and whether they may write there, and tell each other
+// how that went.
 #pragma once
 
 #include <sys/types.h>
@@ -38,7 +38,7 @@ struct ShmPeer {
   Mapping page;
   Fd eventfd;
   pid_t pid = 0;
-  bool pullable = false;     // each end has read the other's private memory, and written it
+  bool pullable = false;     // each end has read the other's private memory, and may write it
 
   BellPage* content() const { return reinterpret_cast<BellPage*>(page.bytes().data()); }
   // Known once the two have met.

@@ -42,9 +42,9 @@ class ShmTransport final : public Transport {
 
   std::string_view name() const override { return "shm"; }
 
-  // The abstract socket's name lives in the network namespace. Reading each other's memory needs the same process
-  // and user namespaces and no Yama in between; it is tried when connecting, and a kernel that refuses for another
-  // reason only costs the trait.
+  // The abstract socket's name lives in the network namespace. To read and write each other's memory needs the same
+  // process and user namespaces and no Yama in between; it is tried when connecting, and a kernel that refuses for
+  // another reason only costs the trait.
   std::optional<LinkTraits> reach(const Inventory& self, const Inventory& peer, bool) const override {
     const HostIdentity &a = self.identity, &b = peer.identity;
     if (a.boot_id.empty() || a.boot_id != b.boot_id || a.net_namespace != b.net_namespace) return std::nullopt;

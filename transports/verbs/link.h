@@ -70,7 +70,7 @@ class VerbsLink final : public Link {
   void arm(WaitSet& waits) override;
   void disarm() override;
   void abort() noexcept override;
-  bool begin_access() noexcept override { return true; }  // nothing is mapped or pulled
+  bool begin_access() noexcept override { return true; }  // nothing is mapped, pulled or pushed
   bool end_access() noexcept override { return true; }
   bool is_accessed() const noexcept override { return false; }
 
