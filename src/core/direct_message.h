@@ -13,7 +13,7 @@ enum class PointToPoint::Kind : uint8_t {
   kOffer,   // a message; its data are with the sender, which names the offer by a number from 1 in chunk_bytes
   kClear,   // the receiver of an offer asks for the data, and says where it has them put if it can; with a size, for so
             // much of their end, to be pushed to the address in the payload's offset: it reads the rest meanwhile
-  kData,    // the next piece of them
+  kData,    // the next piece of them; or that their end has been pushed, or with no size that it cannot be
   kTaken,   // the receiver of an offer has read the data, or what it did not ask for of them, and has them all
   kCredit,  // the receiver keeps so many bytes less of this sender
 };

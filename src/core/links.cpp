@@ -400,7 +400,7 @@ void Links::abort() noexcept {
 }
 
 void Links::await_accesses() noexcept {
-  constexpr int64_t kMostMs = 1000;
+  constexpr int64_t kMostMs = 500;
   Deadline deadline = Deadline::after_ms(kMostMs);
   for (const End& end : ends_) {
     while (end.link && end.link->is_accessed() && !deadline.passed()) std::this_thread::yield();

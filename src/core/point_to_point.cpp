@@ -22,6 +22,12 @@ bool PointToPoint::Lane::is_busy() const {
   return !unsent.empty() || !offered.empty() || !flowing.empty() || !arriving.empty() || !settling.empty();
 }
 
+bool PointToPoint::pushes_to(const Peer& peer) const {
+  const auto& flowing = lanes_[peer.rank()].flowing;
+  return std::any_of(flowing.begin(), flowing.end(),
+                     [](const tutti_request* send) { return send->transfer.to_push_bytes > 0; });
+}
+
 void PointToPoint::enter(tutti_request& request) {
   request.transfer = {};
   in_flight_.push_back(&request);
@@ -102,6 +108,8 @@ Result<bool> PointToPoint::connect() {
 Result<bool> PointToPoint::advance(Peer& peer) {
   if (peer.needs_poll()) peer.poll();
   bool moved = TUTTI_TRY(receive(peer));
+  // Who has died may have left its process id to another program, into which this rank must not push.
+  if (pushes_to(peer)) peer.poll();
   if (!peer.is_broken()) moved = TUTTI_TRY(send(peer)) || moved;
   moved = settle(peer) || moved;
   // Who sleeps now would not be woken for what a link has taken since it was armed. What has left is a collective's.

@@ -130,6 +130,7 @@ class PointToPoint {
   Result<bool> send_answers(Peer& peer);
   Result<bool> send_first(Peer& peer);
   Result<bool> send_data(Peer& peer);
+  bool pushes_to(const Peer& peer) const;
   Result<bool> push_piece(Peer& peer, tutti_request& send);
   Result<PutResult> send_one(Peer& peer, const Header& header, const Message& message, const std::byte* payload);
   // `in_line`: the payload may be read, and go, where it is short.

@@ -109,7 +109,9 @@ Status PointToPoint::take_data(Peer& peer, uint32_t offer, const Message& messag
   bool is_placed = message.kind == MessageKind::kDirect;
   tutti_request* receive = find(lanes_[peer.rank()].arriving, offer);
   auto is_asked_for = [&](const Transfer& transfer) {
-    if (transfer.to_push_bytes > 0) return is_placed && (size_bytes == transfer.to_push_bytes || size_bytes == 0);
+    bool is_half = transfer.to_push_bytes > 0 && transfer.pushed_bytes == 0;
+    if (is_half) return is_placed && (size_bytes == transfer.to_push_bytes || size_bytes == 0);
+    if (transfer.pushed_bytes > 0) return false;
     return (!is_placed || transfer.has_place()) && size_bytes <= transfer.size_bytes - transfer.moved_bytes;
   };
   if (receive == nullptr || !is_asked_for(receive->transfer)) {

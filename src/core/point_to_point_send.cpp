@@ -82,7 +82,7 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
     if (transfer.to_push_bytes > 0) {
       if (!peer.send_stream(channel_).has_room()) return moved;
       lane.flowing.erase(lane.flowing.begin());
-      // Those behind it have their turn before its next piece.
+      // Those behind it have their turn before its next piece. That comes with the next look at the peer.
       if (!TUTTI_TRY(push_piece(peer, request))) lane.flowing.push_back(&request);
       return true;
     }
@@ -110,8 +110,6 @@ Result<bool> PointToPoint::send_data(Peer& peer) {
 // the receiver has the rest.
 Result<bool> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
   Transfer& transfer = send.transfer;
-  peer.poll();  // who has died may have left its process id to another program
-  if (peer.is_broken()) return peer.broken();
   uint64_t size = std::min(kPushedAtOnceBytes, transfer.to_push_bytes - transfer.pushed_bytes);
   const std::byte* from = transfer.from + (transfer.size_bytes - transfer.to_push_bytes) + transfer.pushed_bytes;
   Status pushed;
@@ -124,8 +122,9 @@ Result<bool> PointToPoint::push_piece(Peer& peer, tutti_request& send) {
     return error(Code::kRemote, "rank {} gave a receive up while its memory was written", peer.rank())
         .at({.rank = -1, .peer = peer.rank(), .link = {}});
   }
-  bool is_refused = pushed.code() == Code::kInvalidArgument;
-  if (!is_refused) TUTTI_TRY(std::move(pushed));
+  bool is_gone = pushed.code() == Code::kRemote || pushed.code() == Code::kAborted;
+  if (is_gone) return pushed;
+  bool is_refused = !pushed.ok();
   transfer.pushed_bytes += size;
   if (!is_refused && transfer.pushed_bytes < transfer.to_push_bytes) return false;
   Message message;
