@@ -135,7 +135,8 @@ GpuCalls::~GpuCalls() {
   stop();
   if (!is_pinned_) return;
   // What still waits on streams, after a failure, uses all of this.
-  if (gates_->is_cancelled() || !are_done() || !communicator_.stream_entry()->is_quiet()) {
+  bool is_unused = !gates_->is_cancelled() && are_done() && communicator_.stream_entry()->is_quiet();
+  if (!is_unused || !gates_->await_clear()) {
     (void)programs_.release();
     (void)own_gpu_.release();
     gates_->leak_board();

@@ -108,8 +108,9 @@ Status GpuCalls::stage_part(const Pending& pending, const WordValue& cleared) {
   TUTTI_TRY(pending.stage(*own_stream_, {.number = pending.whole_number,
                                          .begins_at = {&own().reached, number},
                                          .ends_with = {&own().gate, number}}));
-  std::vector<WordValue> stores = {cleared};
+  std::vector<WordValue> stores;
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
+  stores.push_back(cleared);
   return own_gpu_->run(*own_stream_, {.stores = stores});
 }
 
@@ -160,8 +161,9 @@ Status GpuCalls::run_part(const Pending& pending, const WordValue& cleared) {
     if (deadline.passed()) return error(Code::kTimeout, "after {} ms {}", timeout_ms_, gates_->who_is_late(done() + 1));
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  std::vector<WordValue> stores = {{&own().gate, number}, cleared};
+  std::vector<WordValue> stores = {{&own().gate, number}};
   if (pending.gate != nullptr) stores.push_back({pending.gate, 1});
+  stores.push_back(cleared);
   own().launched.store(number, std::memory_order_release);
   uint32_t* holds[] = {&own().late, &own().hold};
   TUTTI_TRY(own_gpu_->run(*own_stream_, {.waits = waits,

@@ -115,8 +115,17 @@ void GpuGates::open() {
 // Whether all streams of this rank have gone by what it has put there.
 bool GpuGates::have_passed() const {
   return are_open_.load(std::memory_order_acquire) &&
-         !comes_before(read_word(own().passed), last_waiting_.load(std::memory_order_acquire)) &&
-         !comes_before(read_word(own().cleared), last_clearing_.load(std::memory_order_acquire));
+         !comes_before(read_word(own().passed), last_waiting_.load(std::memory_order_acquire)) && is_clear();
+}
+
+bool GpuGates::is_clear() const {
+  return !comes_before(read_word(own().cleared), last_clearing_.load(std::memory_order_acquire));
+}
+
+bool GpuGates::await_clear() const {
+  auto limit = Clock::now() + kLongest;
+  while (!is_clear() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return is_clear();
 }
 
 // A rank that has stopped all, or a stream that stands at its gate for too long: somebody has not come.

@@ -49,6 +49,9 @@ class GpuGates {
   uint32_t last_put() const { return last_put_.load(std::memory_order_seq_cst); }
   // Before something is put on the rank's own stream that ends with a store of that number to `cleared`.
   WordValue will_clear() { return {&own().cleared, last_clearing_.fetch_add(1, std::memory_order_acq_rel) + 1}; }
+  // Whether all that was put there is done, for which this waits up to two seconds: a call's gate opens before its last
+  // store to the board.
+  bool await_clear() const;
   // Before a call that goes through the host is put there.
   void will_stage(uint32_t number) { last_staged_.store(number, std::memory_order_release); }
   // This call is being put on the own stream, which takes the driver's calls; 0: none is.
@@ -91,6 +94,7 @@ class GpuGates {
   void open();
   bool have_ended() const;
   bool have_passed() const;
+  bool is_clear() const;
   Status kernel_status() const;
   std::string_view collective_of(uint32_t number, int rank) const;
   std::string last_call_of(int rank) const;
