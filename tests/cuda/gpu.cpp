@@ -32,6 +32,8 @@ const Gpu& Gpu::driver() {
         reinterpret_cast<decltype(gpu.fake_hold_kernels)>(::dlsym(handle, "fake_cuda_hold_kernels"));
     gpu.fake_wait_for_streams =
         reinterpret_cast<decltype(gpu.fake_wait_for_streams)>(::dlsym(handle, "fake_cuda_wait_for_streams"));
+    gpu.fake_delay_words =
+        reinterpret_cast<decltype(gpu.fake_delay_words)>(::dlsym(handle, "fake_cuda_delay_words"));
     gpu.fake_calls = reinterpret_cast<decltype(gpu.fake_calls)>(::dlsym(handle, "fake_cuda_calls"));
     gpu.fake_thread_state =
         reinterpret_cast<decltype(gpu.fake_thread_state)>(::dlsym(handle, "fake_cuda_thread_state"));

@@ -48,6 +48,7 @@ struct Gpu {
   void (*fake_give_peer_access)(int give) = nullptr;
   void (*fake_hold_kernels)(int device) = nullptr;
   void (*fake_wait_for_streams)(int wait) = nullptr;
+  void (*fake_delay_words)(int ms) = nullptr;
   void (*fake_give_native_atomics)(int give) = nullptr;
   void (*fake_give_direct_access)(int offered) = nullptr;
   int (*fake_calls)(const char* call) = nullptr;  // so far

@@ -127,6 +127,28 @@ TEST_CASE("a communicator that has failed opens no gates of another one") {
 
 // Rank 0's kernel of the first call begins when the communicator has gone, and then stores to the rank's gate that this
 // call is done; its stream comes to the gate of the second one only after that.
+TEST_CASE("what a rank's own stream stores last has a place to go to, also when the call is done and the rank leaves") {
+  const Gpu& gpu = Gpu::driver();
+  if (gpu.fake_delay_words == nullptr) {
+    WARN("skipped: needs the fake driver, whose streams are as slow as one likes");
+    return;
+  }
+  auto body = [&](tutti_comm_t* comm, int rank) {
+    Stream stream;
+    OnGpu<int32_t> in(kCount, Where::kDevice, rank + 1), out(kCount);
+    std::string error = sum(comm, in, out, stream.get());
+    error += said(comm, tutti_barrier(comm, nullptr));
+    if (rank == 0) gpu.fake_delay_words(200);
+    error += said(comm, tutti_barrier(comm, nullptr));
+    error += sum(comm, in, out, stream.get());
+    must(stream.synchronize());
+    return error + (out.download() == kSum ? "" : "another sum");
+  };
+  check_all(with_ranks_of_gpus(2, {}, body));
+  sleep_ms(400);  // a store without a place ends the process
+  gpu.fake_delay_words(0);
+}
+
 TEST_CASE("a launch that comes after its communicator has gone closes no gates") {
   constexpr int kRanks = 2;
   const Gpu& gpu = Gpu::driver();

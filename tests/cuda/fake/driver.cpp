@@ -29,6 +29,7 @@ std::atomic<int> device_that_holds{-1};
 
 std::atomic<int> direct_access{kFakeDmaBuf | kFakeOrdered};
 std::atomic<bool> waits_for_streams{false};
+std::atomic<int> word_delay_ms{0};
 std::mutex waiting_mutex;
 auto& waiting_changed = *new std::condition_variable;
 int waiting_for_streams = 0;  // calls; guarded by it
@@ -115,6 +116,8 @@ void await_streams() {
   waiting_changed.notify_all();
 }
 
+int delay_of_words_ms() { return word_delay_ms; }
+
 void counted(const char* call) {
   std::lock_guard lock(failure_mutex);
   ++calls_made[call];
@@ -159,6 +162,8 @@ FOR_TESTS void fake_cuda_break_device(CUresult result) { fail_device(result); }
 FOR_TESTS void fake_cuda_hold_kernels(int device) { device_that_holds = device; }
 // Whether calls that may wait for the device do, and hold all others up.
 FOR_TESTS void fake_cuda_wait_for_streams(int wait) { waits_for_streams = wait != 0; }
+// Each word that a stream with a priority stores, as the library's have one, takes so long.
+FOR_TESTS void fake_cuda_delay_words(int ms) { word_delay_ms = ms; }
 // Whether devices reach each other's memory.
 FOR_TESTS void fake_cuda_give_peer_access(int give) { gives_peer_access = give != 0; }
 

@@ -141,6 +141,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
   CUcontext context = nullptr;
+  int priority = 0;
   CUgraph capture = nullptr;
   cuuint64_t capture_id = 0;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -175,6 +176,7 @@ void await_streams();
 // What a context has suffered: every later call gives it.
 void fail_device(CUresult error);
 bool has_device_failed();
+int delay_of_words_ms();
 
 // ---- Devices that reach each other
 

@@ -188,7 +188,9 @@ namespace {
 CUresult put_word_op(CUstream stream, const CUstreamBatchMemOpParams& op) {
   if (op.operation == CU_STREAM_MEM_OP_WRITE_VALUE_32) {
     auto* word = reinterpret_cast<uint32_t*>(memory().contents_of(reinterpret_cast<void*>(op.writeValue.address)));
-    return put(stream, [word, value = op.writeValue.value] {
+    return put(stream, [word, value = op.writeValue.value, may_be_late = stream->priority != 0] {
+      int ms = may_be_late ? delay_of_words_ms() : 0;
+      if (ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(ms));
       if (!has_device_failed()) std::atomic_ref(*word).store(value, std::memory_order_release);
       return true;
     });

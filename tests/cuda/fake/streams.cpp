@@ -90,6 +90,7 @@ Queues& queues_of(CUcontext context, int priority) {
 CUstream make_stream(CUcontext context, int priority) {
   auto* stream = new CUstream_st;
   stream->context = context;
+  stream->priority = priority;
   stream->queue = &queues_of(context, priority).next();
   return stream;
 }
