@@ -134,7 +134,7 @@ void GpuCalls::stop() noexcept {
 GpuCalls::~GpuCalls() {
   stop();
   if (!is_pinned_) return;
-  // What still waits on streams, after a failure, uses all of this.
+  // What streams have still to do uses all of this: after a failure, or the last store of a call.
   bool is_unused = !gates_->is_cancelled() && are_done() && communicator_.stream_entry()->is_quiet();
   if (!is_unused || !gates_->await_clear()) {
     (void)programs_.release();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/log.h"
 #include "base/types.h"
 
 namespace tutti {
@@ -13,7 +14,7 @@ constexpr uint32_t kFarAhead = 1U << 30;  // of all numbers that streams wait fo
 constexpr int64_t kKernelsFirstMs = 500;
 // Who waits in the driver says so before other ranks find this one late.
 constexpr int64_t kDriverShare = 2;  // of the time that a call may take
-// After a failure launches get so long to begin, and to end.
+// After a failure launches get so long to begin, and to end; and what a rank that leaves has on its stream.
 constexpr auto kGrace = std::chrono::milliseconds(kGpuLookMs), kLongest = std::chrono::milliseconds(2000);
 
 }  // namespace
@@ -125,7 +126,10 @@ bool GpuGates::is_clear() const {
 bool GpuGates::await_clear() const {
   auto limit = Clock::now() + kLongest;
   while (!is_clear() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  return is_clear();
+  if (is_clear()) return true;
+  log_warn("rank {}: its GPU has not ended what it has done for {} ms; the memory for that stays", basis_.rank,
+           kLongest.count());
+  return false;
 }
 
 // A rank that has stopped all, or a stream that stands at its gate for too long: somebody has not come.

@@ -125,8 +125,6 @@ TEST_CASE("a communicator that has failed opens no gates of another one") {
   CHECK(wrong == std::vector<std::string>(kRanks));
 }
 
-// Rank 0's kernel of the first call begins when the communicator has gone, and then stores to the rank's gate that this
-// call is done; its stream comes to the gate of the second one only after that.
 TEST_CASE("what a rank's own stream stores last has a place to go to, also when the call is done and the rank leaves") {
   const Gpu& gpu = Gpu::driver();
   if (gpu.fake_delay_words == nullptr) {
@@ -149,6 +147,8 @@ TEST_CASE("what a rank's own stream stores last has a place to go to, also when 
   gpu.fake_delay_words(0);
 }
 
+// Rank 0's kernel of the first call begins when the communicator has gone, and then stores to the rank's gate that this
+// call is done; its stream comes to the gate of the second one only after that.
 TEST_CASE("a launch that comes after its communicator has gone closes no gates") {
   constexpr int kRanks = 2;
   const Gpu& gpu = Gpu::driver();
