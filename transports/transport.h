@@ -177,6 +177,12 @@ class Link {
   virtual void land_in(uint64_t /*at*/, std::span<std::byte> /*memory*/) {}
   // No more in what is at `at`. All that was to come there has come: what is on its way breaks the link.
   virtual void land_no_more(uint64_t /*at*/) {}
+  // The payload of the peer's put that stores `number` into word 0 of `signal`, a Line of exported memory, goes to
+  // `place` instead of where it was put, if it has just as many bytes and has not begun to come. One at a time for each
+  // `signal`. Only where traits().lands.
+  virtual void divert(const Line& /*signal*/, uint64_t /*number*/, std::span<std::byte> /*place*/) {}
+  // No more. Whether a payload went there: one that is on its way breaks the link.
+  virtual bool divert_no_more(const Line& /*signal*/) { return false; }
 
   // Writes `from` to `to`, then `line` to the Line at `signal`. All ranges are bounds-checked against the shared
   // memory. The source must stay unchanged until poll() has counted this put. An empty `from` is allowed. `channel`: of

@@ -10,7 +10,7 @@ namespace tutti {
 bool ChannelRun::may_repeat() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
   bool is_plain_call = !has_function && growth_ == 1 && !call_->streams && !with_counts_ && !call_->landing;
-  return one_slice_ && is_plain_call && program_->ops.size() < frames_.size();
+  return one_slice_ && is_plain_call && !diverts_ && program_->ops.size() < frames_.size();
 }
 
 void ChannelRun::note_repeat() {

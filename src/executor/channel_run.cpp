@@ -60,9 +60,20 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   inline_bytes_ = has_room && !call.shape->rendezvous && !by_chunk_ ? kInlineBytes : 0;
   bool is_short = call.size_bytes > inline_bytes_ && call.size_bytes <= kMostFetchedAheadBytes;
   fetched_ahead_bytes_ = is_short ? call.size_bytes : 0;
+  diverts_ = may_divert();
   repeats_ = false;
   has_fallen_back_ = false;
   begin();
+}
+
+// Whether payloads may come over sockets to where results go, as soon as this rank waits for them: where nothing lies
+// there that is to be sent.
+bool ChannelRun::may_divert() const {
+  constexpr uint64_t kLeast = 64 * 1024;  // as much as links look at alone
+  bool is_input_too = call_->in_place && replaces_input(call_->shape->collective);
+  if (call_->size_bytes < kLeast || is_input_too || call_->is_on_devices()) return false;
+  auto lands = [this](int32_t rank) { return (*peers_)[rank]->lands(); };
+  return std::any_of(program_->peers.begin(), program_->peers.end(), lands);
 }
 
 // Whoever has fallen back in a call no longer knew all outputs of its peers there: what is to be repeated is seen in
@@ -238,6 +249,7 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   stream.release();
   if (by_chunk_ && is_spoken_for(op, slice)) return take_spoken(op, slice);
   if (!stream.ready()) {
+    if (diverts_ && op.into != kNoChunk && from.lands()) stream.divert(output_piece(op.into, slice));
     awaited_ = &stream;
     awaited_from_ = &from;
     return wait_for(from);
@@ -315,6 +327,7 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
   std::byte* const into = frame_->into;
   const std::byte* payload = nullptr;
   Lent lent = Lent::kNo;
+  bool is_diverted = diverts_ && stream.divert_no_more();
   switch (message.kind) {
     case MessageKind::kSignal:
     case MessageKind::kDirect:
@@ -367,6 +380,7 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
       break;
     }
   }
+  if (is_diverted && payload != nullptr) payload = into;
   if (into != nullptr && payload != nullptr && payload != into) {
     if (Status delivered = deliver(into, payload, message.size_bytes); !delivered.ok()) {
       return fail(std::move(delivered));

@@ -109,6 +109,7 @@ class ChannelRun {
   // What repeat_ has to do, from the frames of the call before; nothing where that cannot be repeated.
   void note_repeat();
   bool may_repeat() const;
+  bool may_divert() const;
   bool note_round(const ProgramSection& section, uint32_t round);
   bool note_wait(const Op& op);
   bool note_compute(const Op& op);
@@ -251,6 +252,7 @@ class ChannelRun {
   Repeat repeat_;
   uint64_t repeat_of_ = 0;                 // the start() that it is of; 0: none
   bool repeats_ = false;                   // this call goes by it
+  bool diverts_ = false;                   // payloads may come to where they go at once
   bool has_fallen_back_ = false;           // in the last call the walk had to be left
   bool has_other_slots_ = false;           // the last call filled slots apart, or had others than usual: not repeated
   size_t most_sources_ = 0;                // of any kCompute

@@ -203,6 +203,14 @@ const std::byte* RecvStream::payload_in_arena(const Message& message) const {
   return inside && commons_ != nullptr ? commons_ + at : nullptr;
 }
 
+void RecvStream::divert(std::span<std::byte> place) {
+  if (!std::exchange(is_diverted_, true)) peer_.link_.divert(next_line(), taken_ + 1, place);
+}
+
+bool RecvStream::divert_no_more() {
+  return std::exchange(is_diverted_, false) && peer_.link_.divert_no_more(next_line());
+}
+
 void RecvStream::take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent) {
   TUTTI_CHECK(!holding());
   ++taken_;

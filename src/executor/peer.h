@@ -207,6 +207,11 @@ class RecvStream {
   }
   // The same of kCommon.
   const std::byte* payload_in_arena(const Message& message) const;
+  // While the next message is not here: its payload, if that has so many bytes, may come to `place`, wherever its
+  // sender puts it.
+  void divert(std::span<std::byte> place);
+  // From now on it may not. Whether it has come there.
+  bool divert_no_more();
   // Takes the next message, which is of this kind; its payload is `payload` until release().
   void take(MessageKind kind, const std::byte* payload, uint64_t size_bytes, Lent lent);
 
@@ -264,6 +269,7 @@ class RecvStream {
   const uint64_t commons_offset_;
   const uint64_t commons_bytes_;
   const std::byte* const commons_;
+  bool is_diverted_ = false;
 };
 
 class Peer {
@@ -301,6 +307,8 @@ class Peer {
   // Whether every sender has heard of what it waits for.
   bool told_all() const;
   bool needs_poll() const { return needs_poll_; }
+  // Whether its payloads can be diverted (Link::divert()).
+  bool lands() const { return link_.traits().lands; }
   // Of buffers that stand for slots.
   size_t buffer_bytes() const;
   // Whether all that was handed to the link has left it, and with it the caller's memory.

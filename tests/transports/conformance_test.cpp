@@ -260,6 +260,78 @@ TEMPLATE_LIST_TEST_CASE("puts land in the memory that the peer names, and nowher
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("a payload goes where its receiver diverts it", "", Implementations) {
+  constexpr size_t kLarge = 32 << 20;  // more than sockets take at once
+  Job job(TestType::make(), 2, kData + kLarge);
+  check_ok(job.status());
+  Link& link = job.link(0, 1);
+  Link& back = job.link(1, 0);
+  if (!back.traits().lands) return;
+  constexpr size_t kBytes = 200'001;
+  auto source = pattern(kBytes, 9);
+  const Line& signal = *job.window(1).line(0);
+  std::vector<std::byte> place(kBytes);
+  std::vector<std::byte> nothing(kBytes);
+  uint64_t number = 0;
+  auto arrives = [&](uint64_t offset, size_t size) {
+    check_ok(put(link, job.slice(0, 1, kData + offset), std::span(source).first(size), job.slice(0, 1, 0),
+                 Line{{++number}}));
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back}));
+  };
+  auto is_exported = [&](std::span<const std::byte> expected) {
+    return same(bytes_at(job.window(1), kData, expected.size()), expected);
+  };
+  SECTION("by the number of its signal, once") {
+    back.divert(signal, 2, place);
+    arrives(1, kBytes);
+    CHECK(place == nothing);
+    arrives(0, kBytes);
+    CHECK(place == source);
+    CHECK(same(bytes_at(job.window(1), kData + 1, kBytes), source));
+    std::fill(place.begin(), place.end(), std::byte{0});
+    arrives(0, kBytes);
+    CHECK(place == nothing);
+    CHECK(is_exported(source));
+    CHECK(back.divert_no_more(signal));
+    CHECK_FALSE(back.divert_no_more(signal));
+  }
+  SECTION("but no other") {
+    back.divert(signal, 1, place);
+    arrives(0, kBytes - 1);
+    CHECK(place == nothing);
+    CHECK_FALSE(back.divert_no_more(signal));
+    back.divert(signal, 2, place);
+    CHECK_FALSE(back.divert_no_more(signal));
+    arrives(0, kBytes);
+    CHECK(is_exported(source));
+    CHECK(place == nothing);
+  }
+  auto large = pattern(kLarge, 10);
+  std::vector<std::byte> large_place(kLarge);
+  uint64_t completed = 0;
+  auto begin_large_at = [&](const std::byte* begun) {
+    check_ok(link.put(job.slice(0, 1, kData), large, job.slice(0, 1, 0), Line{{++number}}).status());
+    while (!std::equal(large.begin(), large.begin() + 64, begun)) {
+      check_ok(link.poll(&completed));
+      check_ok(back.poll(&completed));
+    }
+    REQUIRE(counter_of(job.window(1).line(0)) != number);
+  };
+  SECTION("nor one that comes already") {
+    begin_large_at(bytes_at(job.window(1), kData, kLarge).data());
+    back.divert(signal, number, large_place);
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == number; }, {&link, &back}));
+    CHECK(is_exported(large));
+    CHECK_FALSE(back.divert_no_more(signal));
+  }
+  SECTION("one that is on its way when it may go there no more breaks the link") {
+    back.divert(signal, 1, large_place);
+    begin_large_at(large_place.data());
+    CHECK(back.divert_no_more(signal));
+    CHECK_FALSE(back.poll(&completed).ok());
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("mapped memory is the peer's own", "", Implementations) {
   Job job(TestType::make(), 2, 8192);
   check_ok(job.status());

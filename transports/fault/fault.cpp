@@ -49,6 +49,10 @@ class FaultLink final : public Link {
   const RemoteMemory* find(uint32_t id) override { return id == taken_back_ ? nullptr : inner_->find(id); }
   void land_in(uint64_t at, std::span<std::byte> memory) override { inner_->land_in(at, memory); }
   void land_no_more(uint64_t at) override { inner_->land_no_more(at); }
+  void divert(const Line& signal, uint64_t number, std::span<std::byte> place) override {
+    inner_->divert(signal, number, place);
+  }
+  bool divert_no_more(const Line& signal) override { return inner_->divert_no_more(signal); }
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
                         int channel) override {

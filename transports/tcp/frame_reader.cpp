@@ -10,7 +10,7 @@ namespace tutti {
 std::span<iovec> FrameReader::space() {
   if (in_payload()) {  // then the buffer is empty
     space_ = {iovec{payload_to_, payload_left_}, iovec{buffer_.get(), kReadAheadBytes}};
-    return space_;
+    return std::span(space_).first(in_large_payload() ? 1 : 2);
   }
   std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);  // less than a header
   end_ -= begin_;
@@ -59,6 +59,7 @@ Status FrameReader::begin(const Frame& frame) {
       return error(Code::kRemote, "the peer sent {} bytes to memory {} offset {}, where it may not write",
                    frame.size_bytes, frame.memory, frame.offset);
     }
+    payload_to_ = sink_.place_of(frame, payload_to_, line);
   }
   frame_ = frame;
   payload_left_ = frame.size_bytes;

@@ -20,6 +20,9 @@ class FrameSink {
   virtual ~FrameSink() = default;
   // Where size_bytes at `offset` of exported memory `id` are; nullptr if the peer may not write there.
   virtual std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) = 0;
+  // Where the payload of the frame goes, which is put there and whose signal goes to `line`; asked for once for each,
+  // when it begins to come.
+  virtual std::byte* place_of(const Frame& /*frame*/, std::byte* there, const std::byte* /*line*/) { return there; }
   // Any frame that is not a put.
   virtual Status control(const Frame& frame) = 0;
 };
@@ -36,12 +39,20 @@ class FrameReader {
   bool is_writing(uint32_t memory, uint64_t offset, uint64_t size_bytes) const {
     return in_payload() && frame_.memory == memory && frame_.offset >= offset && frame_.offset - offset < size_bytes;
   }
+  // Whether one is on its way to those bytes, wherever it was put.
+  bool is_writing_to(std::span<const std::byte> place) const {
+    return in_payload() && payload_to_ >= place.data() && payload_to_ < place.data() + place.size();
+  }
+  // Whether a large payload is coming. No byte behind it is read with it: its receiver may say then where the next one
+  // goes.
+  bool in_large_payload() const { return in_payload() && frame_.size_bytes >= kLargeBytes; }
   // Frames applied so far.
   uint64_t applied() const { return applied_; }
 
  private:
   static constexpr size_t kBufferBytes = 16 * 1024;
   static constexpr size_t kReadAheadBytes = 4 * 1024;  // beyond a payload: what is read ahead must be copied
+  static constexpr uint64_t kLargeBytes = 64 * 1024;
 
   bool in_payload() const { return payload_left_ > 0; }
   Status begin(const Frame& frame);

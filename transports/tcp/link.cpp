@@ -94,6 +94,23 @@ void TcpLink::land_no_more(uint64_t at) {
   landings_.erase(found);
 }
 
+void TcpLink::divert(const Line& signal, uint64_t number, std::span<std::byte> place) {
+  diversions_.push_back({.signal = std::as_bytes(std::span(&signal, 1)).data(), .number = number, .place = place});
+}
+
+bool TcpLink::divert_no_more(const Line& signal) {
+  const std::byte* line = std::as_bytes(std::span(&signal, 1)).data();
+  auto found = std::find_if(diversions_.begin(), diversions_.end(),
+                            [line](const Diversion& each) { return each.signal == line; });
+  if (found == diversions_.end()) return false;
+  Diversion over = *found;
+  diversions_.erase(found);
+  if (over.is_taken && reader_.is_writing_to(over.place)) {
+    (void)state_.fail(Code::kInternal, "a payload is on its way into memory of a call that is over");
+  }
+  return over.is_taken;
+}
+
 Result<PutResult> TcpLink::put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
                                int /*channel*/) {
   if (!state_.ok()) return state_.check();
@@ -151,10 +168,12 @@ Status TcpLink::receive() {
     auto space = reader_.space();
     size_t room = 0;
     for (const iovec& part : space) room += part.iov_len;
+    bool was_large = reader_.in_large_payload();
     ssize_t received = receive_into(socket_.get(), space);
     if (received > 0) {
       TUTTI_TRY(reader_.filled(static_cast<size_t>(received)));
       if (static_cast<size_t>(received) < room) return {};  // that was all there is
+      if (was_large && !reader_.in_large_payload()) return {};
       continue;
     }
     if (received < 0 && errno == EINTR) continue;
@@ -180,6 +199,16 @@ std::byte* TcpLink::in_landing(uint64_t offset, uint64_t size_bytes) {
     return each.memory.data() + (offset - each.at);
   }
   return nullptr;
+}
+
+std::byte* TcpLink::place_of(const Frame& frame, std::byte* there, const std::byte* line) {
+  for (Diversion& each : diversions_) {
+    bool is_meant = each.signal == line && each.number == frame.line.words[0] && each.place.size() == frame.size_bytes;
+    if (!is_meant || each.is_taken) continue;
+    each.is_taken = true;
+    return each.place.data();
+  }
+  return there;
 }
 
 Status TcpLink::control(const Frame& frame) {

@@ -39,6 +39,8 @@ class TcpLink final : public Link, private FrameSink {
   const RemoteMemory* find(uint32_t id) override { return remote_.find(id); }
   void land_in(uint64_t at, std::span<std::byte> memory) override;
   void land_no_more(uint64_t at) override;
+  void divert(const Line& signal, uint64_t number, std::span<std::byte> place) override;
+  bool divert_no_more(const Line& signal) override;
 
   Result<PutResult> put(RemoteSlice to, std::span<const std::byte> from, RemoteSlice signal, const Line& line,
                         int channel) override;
@@ -62,7 +64,15 @@ class TcpLink final : public Link, private FrameSink {
     uint64_t at = 0;
     std::span<std::byte> memory;
   };
+  // Where the payload that comes with a signal goes.
+  struct Diversion {
+    const std::byte* signal = nullptr;
+    uint64_t number = 0;
+    std::span<std::byte> place;
+    bool is_taken = false;
+  };
   std::byte* writable(uint32_t id, uint64_t offset, uint64_t size_bytes) override;
+  std::byte* place_of(const Frame& frame, std::byte* there, const std::byte* line) override;
   std::byte* in_landing(uint64_t offset, uint64_t size_bytes);
   Status control(const Frame& frame) override;
 
@@ -80,6 +90,7 @@ class TcpLink final : public Link, private FrameSink {
   RemoteTable remote_;
   std::unordered_map<uint32_t, std::span<std::byte>> exposed_;  // what the peer may write
   std::vector<Landing> landings_;                               // that, too
+  std::vector<Diversion> diversions_;
   size_t removals_seen_ = 0;
   std::shared_ptr<Doorbell> bell_;             // also held by the rank's BellRow
   std::unique_ptr<Connector> connector_;       // until connected
