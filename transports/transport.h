@@ -179,7 +179,8 @@ class Link {
   virtual void land_no_more(uint64_t /*at*/) {}
   // The payload of the peer's put that stores `number` into word 0 of `signal`, a Line of exported memory, goes to
   // `place` instead of where it was put, if it has just as many bytes and has not begun to come. One at a time for each
-  // `signal`. Only where traits().lands.
+  // `signal`. `place` stays until divert_no_more(), or until the link has failed or was aborted. Only where
+  // traits().lands.
   virtual void divert(const Line& /*signal*/, uint64_t /*number*/, std::span<std::byte> /*place*/) {}
   // No more. Whether a payload went there: one that is on its way breaks the link.
   virtual bool divert_no_more(const Line& /*signal*/) { return false; }

@@ -6,7 +6,7 @@
 
 namespace tutti {
 // What walks do not: functions of the program, wide partial results, stores past the caches, sizes of blocks of which a
-// message carries a part, and memory where puts land in this call alone.
+// message carries a part, memory where puts land in this call alone, and payloads that come there by this end's word.
 bool ChannelRun::may_repeat() const {
   bool has_function = call_->own_op != nullptr && call_->own_op->function != nullptr;
   bool is_plain_call = !has_function && growth_ == 1 && !call_->streams && !with_counts_ && !call_->landing;

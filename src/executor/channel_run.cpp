@@ -66,12 +66,14 @@ void ChannelRun::start(const Program& program, const Call& call, Peers& peers, i
   begin();
 }
 
+// Whether results go to where inputs lie that are still to be sent.
+bool ChannelRun::output_is_input() const { return call_->in_place && replaces_input(call_->shape->collective); }
+
 // Whether payloads may come over sockets to where results go, as soon as this rank waits for them: where nothing lies
 // there that is to be sent.
 bool ChannelRun::may_divert() const {
-  constexpr uint64_t kLeast = 64 * 1024;  // as much as links look at alone
-  bool is_input_too = call_->in_place && replaces_input(call_->shape->collective);
-  if (call_->size_bytes < kLeast || is_input_too || call_->is_on_devices()) return false;
+  constexpr uint64_t kLeast = 64 * 1024;  // of less the copy takes no longer than saying so
+  if (call_->size_bytes < kLeast || output_is_input() || call_->is_on_devices()) return false;
   auto lands = [this](int32_t rank) { return (*peers_)[rank]->lands(); };
   return std::any_of(program_->peers.begin(), program_->peers.end(), lands);
 }
@@ -249,7 +251,9 @@ ChannelRun::Step ChannelRun::run_wait(const Op& op, uint64_t slice) {
   stream.release();
   if (by_chunk_ && is_spoken_for(op, slice)) return take_spoken(op, slice);
   if (!stream.ready()) {
-    if (diverts_ && op.into != kNoChunk && from.lands()) stream.divert(output_piece(op.into, slice));
+    if (diverts_ && op.into != kNoChunk && !stream.is_diverted() && from.lands()) {
+      stream.divert(output_piece(op.into, slice));
+    }
     awaited_ = &stream;
     awaited_from_ = &from;
     return wait_for(from);
@@ -395,10 +399,9 @@ ChannelRun::Step ChannelRun::accept(const Op& op, uint64_t slice, RecvStream& st
 // How much of the sender's memory from the payload on goes here from where the payload goes on, and may be there before
 // its messages are taken.
 uint64_t ChannelRun::there_with(const Message& message, const Op& op, uint64_t slice) const {
-  bool is_input_too = call_->in_place && replaces_input(call_->shape->collective);
   // A sender that hears of it meanwhile stores the rest there itself.
   bool is_announced = call_->announces_output && call_->output_window;
-  if (!message.with_rest || !op.is_result || is_input_too || is_announced) return message.size_bytes;
+  if (!message.with_rest || !op.is_result || output_is_input() || is_announced) return message.size_bytes;
   const Partition& partition = call_->partition;
   uint64_t before = partition.output(channel_, op.into, slice).offset_bytes -
                     partition.output(channel_, op.into, 0).offset_bytes;

@@ -109,6 +109,7 @@ class ChannelRun {
   // What repeat_ has to do, from the frames of the call before; nothing where that cannot be repeated.
   void note_repeat();
   bool may_repeat() const;
+  bool output_is_input() const;
   bool may_divert() const;
   bool note_round(const ProgramSection& section, uint32_t round);
   bool note_wait(const Op& op);

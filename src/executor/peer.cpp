@@ -204,7 +204,8 @@ const std::byte* RecvStream::payload_in_arena(const Message& message) const {
 }
 
 void RecvStream::divert(std::span<std::byte> place) {
-  if (!std::exchange(is_diverted_, true)) peer_.link_.divert(next_line(), taken_ + 1, place);
+  is_diverted_ = true;
+  peer_.link_.divert(next_line(), taken_ + 1, place);
 }
 
 bool RecvStream::divert_no_more() {

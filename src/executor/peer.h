@@ -210,6 +210,7 @@ class RecvStream {
   // While the next message is not here: its payload, if that has so many bytes, may come to `place`, wherever its
   // sender puts it.
   void divert(std::span<std::byte> place);
+  bool is_diverted() const { return is_diverted_; }
   // From now on it may not. Whether it has come there.
   bool divert_no_more();
   // Takes the next message, which is of this kind; its payload is `payload` until release().
@@ -269,7 +270,7 @@ class RecvStream {
   const uint64_t commons_offset_;
   const uint64_t commons_bytes_;
   const std::byte* const commons_;
-  bool is_diverted_ = false;
+  bool is_diverted_ = false;  // the next message's payload may come elsewhere
 };
 
 class Peer {

@@ -103,6 +103,8 @@ class Rank {
     run_.start(programs, call, peers_);
     return run_to_end(timeout_ms);
   }
+  // Goes on with the call that run() has left because its time was up.
+  Status go_on(int timeout_ms = kPatienceMs) { return run_to_end(timeout_ms); }
   // The same call once more; of what run() was given only the signature and what the buffers hold may have changed.
   Status run_again(int timeout_ms = kPatienceMs) {
     run_.start_again();

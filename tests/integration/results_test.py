@@ -58,6 +58,8 @@ class Algorithms(Checked):
         for ranks in (3, 4):
             for algorithm in ALGORITHMS:
                 self.check(ranks, 1001, TUTTI_ALGORITHM=algorithm, TUTTI_TRANSPORT="tcp")
+        for algorithm in ("direct_two_shot", "ring"):
+            self.check(3, 65537, TUTTI_ALGORITHM=algorithm, TUTTI_TRANSPORT="tcp")
 
     def test_are_right_on_several_channels(self):
         for algorithm in ("direct_two_shot", "double_binary_tree", "ring"):

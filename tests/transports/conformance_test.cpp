@@ -306,6 +306,26 @@ TEMPLATE_LIST_TEST_CASE("a payload goes where its receiver diverts it", "", Impl
     CHECK(is_exported(source));
     CHECK(place == nothing);
   }
+  SECTION("each signal's its own") {
+    auto different = pattern(kBytes, 11);
+    std::vector<std::byte> other(kBytes);
+    back.divert(signal, 1, place);
+    back.divert(*job.window(1).line(64), 1, other);
+    check_ok(put(link, job.slice(0, 1, kData), different, job.slice(0, 1, 64), Line{{1}}));
+    arrives(0, kBytes);
+    CHECK(place == source);
+    CHECK(other == different);
+    CHECK(is_exported(nothing));
+  }
+  SECTION("also the one behind another large one, once that is here") {
+    check_ok(put(link, job.slice(0, 1, kData), source, job.slice(0, 1, 0), Line{{++number}}));
+    check_ok(put(link, job.slice(0, 1, kData + kBytes), source, job.slice(0, 1, 0), Line{{++number}}));
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 1; }, {&link, &back}));
+    back.divert(signal, 2, place);
+    check_ok(await_until([&] { return counter_of(job.window(1).line(0)) == 2; }, {&link, &back}));
+    CHECK(place == source);
+    CHECK(is_exported(source));
+  }
   auto large = pattern(kLarge, 10);
   std::vector<std::byte> large_place(kLarge);
   uint64_t completed = 0;

@@ -61,7 +61,7 @@ TEST_CASE("frames survive a socket that takes little at a time") {
   uint64_t puts = 0, signals = 0;
   uint32_t controls = 0;
   for (int i = 0; i < 1500; ++i) {
-    uint64_t size = random() % 3 == 0 ? random() % 50'000 : random() % 200;
+    uint64_t size = random() % 3 == 0 ? random() % 150'000 : random() % 200;
     uint64_t offset = 4096 + random() % (kMemory - 4096 - size);
     Frame frame{.memory = 1, .offset = offset, .size_bytes = size, .signal_memory = 1, .signal_offset = 64 * (i % 64u),
                 .line = {{static_cast<uint64_t>(i) + 1}}};

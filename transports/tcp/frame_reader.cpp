@@ -15,11 +15,13 @@ std::span<iovec> FrameReader::space() {
   std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);  // less than a header
   end_ -= begin_;
   begin_ = 0;
-  space_[0] = {buffer_.get() + end_, kBufferBytes - end_};
+  // Large payloads come in a row, mostly: what of the next one is read with its header must be copied.
+  space_[0] = {buffer_.get() + end_, (after_large_ ? kReadAheadBytes : kBufferBytes) - end_};
   return std::span(space_).first(1);
 }
 
 Status FrameReader::filled(size_t size_bytes) {
+  after_large_ = in_large_payload();
   if (in_payload()) {
     size_t placed = std::min<uint64_t>(size_bytes, payload_left_);
     payload_to_ += placed;

@@ -67,6 +67,7 @@ class FrameReader {
   Frame frame_;                      // the put whose payload is coming
   std::byte* payload_to_ = nullptr;
   uint64_t payload_left_ = 0;
+  bool after_large_ = false;         // what came last was a part of a large payload
   uint64_t applied_ = 0;
 };
 

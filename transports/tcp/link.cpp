@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/check.h"
 #include "transports/common/mapped.h"
 
 namespace tutti {
@@ -22,6 +23,8 @@ ssize_t receive_into(int socket, std::span<iovec> space) {
   message.msg_iovlen = space.size();
   return ::recvmsg(socket, &message, MSG_DONTWAIT);
 }
+
+const std::byte* start_of(const Line& line) { return std::as_bytes(std::span(&line, 1)).data(); }
 
 }  // namespace
 
@@ -95,13 +98,14 @@ void TcpLink::land_no_more(uint64_t at) {
 }
 
 void TcpLink::divert(const Line& signal, uint64_t number, std::span<std::byte> place) {
-  diversions_.push_back({.signal = std::as_bytes(std::span(&signal, 1)).data(), .number = number, .place = place});
+  TUTTI_CHECK(std::none_of(diversions_.begin(), diversions_.end(),
+                           [&](const Diversion& each) { return each.signal == start_of(signal); }));
+  diversions_.push_back({.signal = start_of(signal), .number = number, .place = place});
 }
 
 bool TcpLink::divert_no_more(const Line& signal) {
-  const std::byte* line = std::as_bytes(std::span(&signal, 1)).data();
   auto found = std::find_if(diversions_.begin(), diversions_.end(),
-                            [line](const Diversion& each) { return each.signal == line; });
+                            [&](const Diversion& each) { return each.signal == start_of(signal); });
   if (found == diversions_.end()) return false;
   Diversion over = *found;
   diversions_.erase(found);
@@ -172,8 +176,8 @@ Status TcpLink::receive() {
     ssize_t received = receive_into(socket_.get(), space);
     if (received > 0) {
       TUTTI_TRY(reader_.filled(static_cast<size_t>(received)));
-      if (static_cast<size_t>(received) < room) return {};  // that was all there is
-      if (was_large && !reader_.in_large_payload()) return {};
+      // That was all there is, or the receiver may say now where the next payload goes.
+      if (static_cast<size_t>(received) < room || was_large) return {};
       continue;
     }
     if (received < 0 && errno == EINTR) continue;
