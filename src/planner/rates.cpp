@@ -56,7 +56,10 @@ Residence residence_of(const TopologyHost& host, const Footprint& footprint) {
   };
   const Cache* last = last_level(host.inventory);
   uint64_t l2_bytes = cache_bytes_per_cpu(host.inventory);
-  uint64_t last_bytes = std::max(l2_bytes, last == nullptr ? 0 : last->size_bytes);
+  // Of a last level of hundreds of MiB, which other machines of the socket use too, no more is counted on than what
+  // calibration of memory has touched.
+  constexpr uint64_t kMostBytes = 128 << 20;
+  uint64_t last_bytes = std::max(l2_bytes, last == nullptr ? 0 : std::min(last->size_bytes, kMostBytes));
   uint64_t in_one = bytes_in_fullest_cache(host, footprint.all_bytes, footprint.most_bytes);
   Residence found;
   found.l2 = part(l2_bytes, Wide{footprint.most_bytes} * 3 / 2, 2);

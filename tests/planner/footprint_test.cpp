@@ -134,10 +134,12 @@ TEST_CASE("a host's memory bounds calls that its caches do not hold, however fas
     return static_cast<double>(must_choose(topology, bytes(size_bytes)).predicted_ns);
   };
   // Input and output of both, two thirds of which are copied in the same time.
-  constexpr uint64_t kBytes = 64 * kMiB;
+  constexpr uint64_t kBytes = 16 * kMiB;
   CHECK_THAT(all_reduce_ns(1, kBytes), about(kBytes * 4 / 1.5 / 300));
   CHECK_THAT(all_reduce_ns(kBytes * 4 * 5 / 4 / 3, kBytes), about(kBytes * 4 / 1.5 / 300));
   CHECK(all_reduce_ns(kBytes * 4 * 5 / 4, kBytes) < kBytes * 4 / 1.5 / 300 / 2);
+  // Of a large cache, most of which others use, 128 MiB count.
+  CHECK_THAT(all_reduce_ns(1024 * kMiB, 128 * kMiB), about(128 * kMiB * 4 / 1.5 / 300));
   topology.hosts[0].inventory.caches.pop_back();
   CHECK_THAT(must_choose(topology, bytes(kBytes)).reason, Catch::Matchers::Contains("% memory traffic"));
 }
