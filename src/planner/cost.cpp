@@ -197,10 +197,12 @@ uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
 }
 
-uint64_t Work::socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
-                         uint64_t SocketRates::*end) {
+uint64_t Work::socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns, uint64_t SocketRates::*end) {
+  SocketCalls& last = end == &SocketRates::send_bytes_per_s ? host.sent : host.received;
+  if (messages == last.messages && bytes == last.bytes) return last.ns;
   uint64_t bytes_per_s = rate_between(host.sockets.*end, host.large_sockets.*end, bytes / messages);
-  return saturating_add(saturating_mul(messages, call_ns), ns_for(bytes, bytes_per_s));
+  last = {messages, bytes, saturating_add(saturating_mul(messages, call_ns), ns_for(bytes, bytes_per_s))};
+  return last.ns;
 }
 
 // What waits in sockets for its receiver has left the second-level caches where all ranks together have more on the way
@@ -236,9 +238,10 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   Host& receiver = host_of(to);
   uint64_t total_bytes = saturating_mul(bytes, times);
   if (payload == Payload::kPartial) total_bytes = saturating_mul(total_bytes, growth_);
-  uint64_t messages = saturating_mul(saturating_mul(slices_of(bytes), shape_.channels), times);
+  uint64_t slices = slices_of(bytes);
+  uint64_t messages = saturating_mul(saturating_mul(slices, shape_.channels), times);
   ++sends_;
-  most_slices_ = std::max(most_slices_, saturating_mul(slices_of(bytes), times));
+  most_slices_ = std::max(most_slices_, saturating_mul(slices, times));
   if (is_between_gpus(link.kind)) {
     send_between_gpus(from, to, messages, total_bytes, payload, link);
     return false;

@@ -72,6 +72,12 @@ class Work {
     uint64_t send_bytes_per_s = 1;
     uint64_t receive_bytes_per_s = 1;
   };
+  // What one end does for a payload.
+  struct SocketCalls {
+    uint64_t messages = 0;
+    uint64_t bytes = 0;
+    uint64_t ns = 0;
+  };
   struct Host {
     uint64_t cpus = 1;
     // Of one rank: with its share of the memory's bandwidth, or within its caches.
@@ -98,6 +104,7 @@ class Work {
     uint64_t receive_ns = 1;            // and of one that receives
     SocketRates sockets;                // of messages of up to kTcpBlockBytes
     SocketRates large_sockets;          // of kLargeTcpBlockBytes and more
+    SocketCalls sent, received;         // the last that were priced: most of a call are alike, and it takes divisions
     uint64_t l2_bytes = 0;              // of a processor; 0: unknown
     uint64_t socket_bytes = 0;          // that its ranks send over sockets, in all
     uint64_t window_bytes = 0;          // of these, what may be on the way in each hop, over all hops
@@ -136,7 +143,7 @@ class Work {
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
-  static uint64_t socket_ns(const Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
+  static uint64_t socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
                             uint64_t SocketRates::*end);
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
   // What giving up the processor to others costs, where ranks share one.

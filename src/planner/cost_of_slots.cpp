@@ -33,6 +33,7 @@ uint64_t Work::reading_ns(const Host& host, uint64_t bytes) { return ns_for(byte
 
 // Of payloads of which `apart` of `peers` pass from one processor to another, at this rate.
 uint64_t Work::in_turns_ns(const Host& host, uint64_t bytes, uint64_t bytes_per_s, uint64_t apart) {
+  if (apart >= host.peers) return ns_for(bytes, bytes_per_s);
   uint64_t cached_bytes_per_s = std::max(bytes_per_s, host.cached_copy_bytes_per_s);
   uint64_t apart_bytes = std::min(bytes, share_of(bytes, apart, host.peers));
   return saturating_add(ns_for(apart_bytes, bytes_per_s), ns_for(bytes - apart_bytes, cached_bytes_per_s));

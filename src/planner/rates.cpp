@@ -11,13 +11,6 @@ uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s) {
   return ns > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(ns);
 }
 
-uint64_t saturating_add(uint64_t a, uint64_t b) { return std::min(a, UINT64_MAX / 4) + std::min(b, UINT64_MAX / 4); }
-
-uint64_t saturating_mul(uint64_t a, uint64_t b) {
-  unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
-  return product > UINT64_MAX / 16 ? UINT64_MAX / 16 : static_cast<uint64_t>(product);
-}
-
 uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of) {
   unsigned __int128 share = static_cast<unsigned __int128>(whole) * part / of;
   return static_cast<uint64_t>(std::clamp<unsigned __int128>(share, 1, UINT64_MAX / 16));

@@ -2,6 +2,7 @@
 // is 0. What is too much for 64 bits stays at a limit from which sums do not overflow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "planner/footprint.h"
@@ -10,8 +11,15 @@
 namespace tutti {
 
 uint64_t ns_for(uint64_t bytes, uint64_t bytes_per_s);
-uint64_t saturating_add(uint64_t a, uint64_t b);
-uint64_t saturating_mul(uint64_t a, uint64_t b);
+// Here for the compiler to see: each pair of ranks that exchange something takes some twenty of them.
+inline uint64_t saturating_add(uint64_t a, uint64_t b) {
+  return std::min(a, UINT64_MAX / 4) + std::min(b, UINT64_MAX / 4);
+}
+inline uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  bool is_too_much = __builtin_mul_overflow(a, b, &product);
+  return is_too_much ? UINT64_MAX / 16 : std::min(product, UINT64_MAX / 16);
+}
 
 // `whole` * `part` / `of`, at least 1.
 uint64_t share_of(uint64_t whole, uint64_t part, uint64_t of);

@@ -107,10 +107,12 @@ TopologyLink Topology::link(int a, int b) const {
     return rdma_link(host, path_to_network(host.inventory, ranks[a].gpu, false), other,
                      path_to_network(other.inventory, ranks[b].gpu, true));
   }
-  bool by_verbs = forced_transport == "verbs" || (&host != &other && forced_transport.empty());
+  // Planning asks for the links of all pairs of ranks: names are compared only where there is one.
+  bool is_forced = !forced_transport.empty();
+  bool by_verbs = is_forced ? forced_transport == "verbs" : &host != &other;
   int lanes = std::min(ranks[a].rdma_lanes, ranks[b].rdma_lanes);
   if (by_verbs && lanes > 0) return verbs_link(host, other, lanes);
-  if (&host != &other || forced_transport == "tcp") return tcp_link(host, other);
+  if (&host != &other || (is_forced && forced_transport == "tcp")) return tcp_link(host, other);
 
   const HostIdentity& x = ranks[a].identity;
   const HostIdentity& y = ranks[b].identity;
