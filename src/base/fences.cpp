@@ -12,7 +12,7 @@ bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) =
 constexpr int kMadeForAll = MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 
 // Here, while the process has few threads, it takes no time.
-[[maybe_unused]] const bool has_joined = join_fences_across_processes();
+[[maybe_unused]] const bool kHasJoined = join_fences_across_processes();
 
 }  // namespace
 
