@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr tutti_datatype_t kDatatype = TUTTI_FLOAT32;
 constexpr int kWarmup = 3;
+// So long an algorithm runs before its times count: by then its calls have found out how payloads go best.
+constexpr double kWarmupSeconds = 0.02;
 // The kernel puts processes that start together onto one processor, and takes about so long to spread them.
 constexpr double kSettleSeconds = 0.3;
 // One algorithm's calls in a round take about so long, and all rounds together so long, within these bounds.
@@ -136,8 +138,8 @@ class Tuner {
     std::vector<int> calls;
     double round_s = 0;
     for (const std::string& name : names) {
-      double one_s = seconds_of(contender(name), call, kWarmup, 1);
-      calls.push_back(static_cast<int>(std::clamp(kBatchSeconds / one_s, 1.0, double{kMostCalls})));
+      double one_s = warm_up(contender(name), call);
+      calls.push_back(calls_in(kBatchSeconds, one_s));
       round_s += one_s * (1 + calls.back());
     }
     int rounds = static_cast<int>(std::clamp(kRaceSeconds / round_s, double{kFewestRounds}, double{kMostRounds}));
@@ -154,6 +156,17 @@ class Tuner {
       if (double time_us = median(values); time_us < row.fastest.time_us) row.fastest = {name, time_us};
     }
     return row;
+  }
+
+  static int calls_in(double seconds, double one_s) {
+    return static_cast<int>(std::clamp(seconds / one_s, 1.0, double{kMostCalls}));
+  }
+
+  // What one call takes then.
+  double warm_up(Communicator& contender, const tutti_call_t& call) {
+    double first_s = seconds_of(contender, call, kWarmup, 1);
+    double later_s = seconds_of(contender, call, 0, calls_in(kWarmupSeconds, first_s));
+    return seconds_of(contender, call, 0, calls_in(kBatchSeconds, later_s));
   }
 
   // Of one call, on the slowest rank.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -26,6 +27,13 @@ bool is_nearer(const BetweenCores& one, const BetweenCores& other) {
     return std::tuple(!of.cache_line_ns || !of.slots, of.is_one_core, moved, through_slot_ns(of));
   };
   return key(one) < key(other);
+}
+
+// What a core waits for beside the way of a message's line, and of its payload's first (as predictions count it).
+std::optional<uint64_t> settle_ns(const BetweenCores& of) {
+  if (!of.settle_wait_ns || !of.cache_line_ns) return std::nullopt;
+  uint64_t ways_ns = *of.cache_line_ns * 3 / 2;
+  return std::max(*of.settle_wait_ns, ways_ns + 1) - ways_ns;
 }
 
 // Cores may have moved while one of these was measured. Small messages, and the calls that send and receive them, take
@@ -73,6 +81,7 @@ void set_between(std::span<const BetweenCores> times, Costs& costs) {
     set_probed(costs.small_slot_store_bytes_per_s, nearest.small_slots->store_bytes_per_s);
     set_probed(costs.small_slot_load_bytes_per_s, nearest.small_slots->load_bytes_per_s);
   }
+  set_probed(costs.slot_settle_ns, settle_ns(nearest));
   if (nearest.pull) {
     set_probed(costs.pull_ns, nearest.pull->ns);
     set_probed(costs.pull_bytes_per_s, nearest.pull->bytes_per_s);

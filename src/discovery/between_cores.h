@@ -20,6 +20,7 @@ struct BetweenCores {
   std::optional<uint64_t> memory_bytes_per_s;  // of all: cores near each other share a way to it
   std::optional<SlotRates> slots;
   std::optional<SlotRates> small_slots;
+  std::optional<uint64_t> settle_wait_ns;  // the line's way in it
   std::optional<PullCost> pull;
   std::optional<TcpCost> tcp;
 };

@@ -91,6 +91,7 @@ BetweenCores measure_between(const Inventory& host, CpuPair cpus) {
   found.memory_bytes_per_s = probe_crowd(buffers.crowd_cpus, buffers.crowd_bytes);
   found.slots = probe_slots(cpus, places_beside(host, found.cache_line_ns));
   found.small_slots = probe_small_slots(cpus);
+  found.settle_wait_ns = probe_settle_ns(cpus);
   found.pull = probe_pull(cpus);
   found.later_cache_line_ns = probe_cache_line_ns(cpus);
   found.tcp = probe_tcp(cpus);

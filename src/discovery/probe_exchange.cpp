@@ -15,6 +15,7 @@
 #include "discovery/probe_buffer.h"
 #include "discovery/probe_word.h"
 #include "discovery/probes.h"
+#include "topology/inventory.h"
 
 namespace tutti {
 namespace {
@@ -29,9 +30,10 @@ struct Pattern {
   uint32_t count;
   size_t buffer_bytes;
 };
-constexpr Pattern kLargeSlots{64 << 10, 32, kBuffers * kPulled};
-constexpr Pattern kFewSlots{64 << 10, 4, kBuffers * kPulled};
+constexpr Pattern kLargeSlots{kLargePieceBytes, 32, kBuffers * kPulled};
+constexpr Pattern kFewSlots{kLargePieceBytes, 4, kBuffers * kPulled};
 constexpr Pattern kSmallSlots{8 << 10, 2, 8 << 10};
+constexpr Pattern kSettlingSlots{kSettledBytes, 8, kSettledBytes};
 constexpr uint32_t kBatches = 40;
 constexpr uint32_t kBatch = 4;         // pieces, few enough to fit between the interruptions of a busy machine
 constexpr uint32_t kFirstBatches = 8;  // on slots that nobody has used yet: not counted where there are others
@@ -66,12 +68,17 @@ class Batches {
     pieces_ = piece + 1;
   }
   std::optional<uint64_t> bytes_per_s(size_t piece_bytes) const {
+    auto ns = usual_ns();
+    return ns ? std::optional(rate_of(kBatch * piece_bytes, *ns)) : std::nullopt;
+  }
+  // Of a batch.
+  std::optional<uint64_t> usual_ns() const {
     uint32_t whole = pieces_ / kBatch;
     if (whole == 0) return std::nullopt;
     std::vector<uint64_t> counted(ns_.begin() + std::min(kFirstBatches, whole / 2), ns_.begin() + whole);
     auto usual = counted.begin() + counted.size() / 2;
     std::nth_element(counted.begin(), usual, counted.end());
-    return rate_of(kBatch * piece_bytes, *usual);
+    return *usual;
   }
 
  private:
@@ -90,6 +97,7 @@ struct Side {
   ProbeBuffer to{kBuffers * kPulled};
   ProbeWord told;  // by the other side: so many pieces are there
   Batches stores;
+  Batches waits;
   Batches loads;
 };
 
@@ -107,7 +115,9 @@ class Exchange {
       store(theirs.slot(piece, pattern), mine.from.data() + at, pattern.piece_bytes);
       mine.stores.add(piece, ns_since(start));
       theirs.told.value.store(piece + 1, std::memory_order_release);
+      start = Clock::now();
       if (!await(mine.told, piece + 1, deadline_)) return;
+      mine.waits.add(piece, ns_since(start));
       start = Clock::now();
       probe_copy(mine.to.data() + at, mine.slot(piece, pattern), pattern.piece_bytes);
       mine.loads.add(piece, ns_since(start));
@@ -128,6 +138,11 @@ class Exchange {
   }
 
   const Side& one_side() const { return sides_[0]; }
+  // Of a piece; of both sides, since one may be ahead.
+  std::optional<uint64_t> usual_wait_ns() const {
+    auto one = sides_[0].waits.usual_ns(), other = sides_[1].waits.usual_ns();
+    return one && other ? std::optional((*one + *other) / (2 * kBatch)) : std::nullopt;
+  }
 
  private:
   Side sides_[2];
@@ -150,7 +165,8 @@ std::optional<SlotRates> slot_rates(CpuPair cpus, Way way, size_t piece_bytes) {
   if (!exchange) return std::nullopt;
   auto store = exchange->one_side().stores.bytes_per_s(piece_bytes);
   auto load = exchange->one_side().loads.bytes_per_s(piece_bytes);
-  return store && load ? std::optional(SlotRates{*store, *load}) : std::nullopt;
+  auto wait_ns = exchange->usual_wait_ns();
+  return store && load && wait_ns ? std::optional(SlotRates{*store, *load, *wait_ns}) : std::nullopt;
 }
 
 // In calls senders find out which way is quicker.
@@ -160,7 +176,10 @@ std::optional<SlotRates> quicker_slot_rates(CpuPair cpus) {
   auto cached = slot_rates(cpus, &Exchange::through_slots<pattern, probe_copy>, pattern.piece_bytes);
   auto past_caches = slot_rates(cpus, &Exchange::through_slots<pattern, copy_past_caches>, pattern.piece_bytes);
   if (!cached || !past_caches) return cached;
-  auto ns = [](const SlotRates& of) { return 1e9 / of.store_bytes_per_s + 1e9 / of.load_bytes_per_s; };
+  auto ns = [](const SlotRates& of) {
+    double copied = 1e9 * pattern.piece_bytes;
+    return copied / of.store_bytes_per_s + static_cast<double>(of.wait_ns) + copied / of.load_bytes_per_s;
+  };
   return ns(*past_caches) < ns(*cached) ? past_caches : cached;
 }
 
@@ -186,6 +205,11 @@ std::optional<SlotRates> probe_slots(CpuPair cpus, Places places) {
 }
 
 std::optional<SlotRates> probe_small_slots(CpuPair cpus) { return quicker_slot_rates<kSmallSlots>(cpus); }
+
+std::optional<uint64_t> probe_settle_ns(CpuPair cpus) {
+  auto rates = quicker_slot_rates<kSettlingSlots>(cpus);
+  return rates ? std::optional(rates->wait_ns) : std::nullopt;
+}
 
 std::optional<PullCost> probe_pull(CpuPair cpus) {
   auto ns = small_pull_ns(cpus.first);

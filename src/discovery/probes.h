@@ -47,12 +47,15 @@ std::optional<uint64_t> probe_crowd(const std::vector<int>& cpus, uint64_t bytes
 struct SlotRates {
   uint64_t store_bytes_per_s = 0;  // into memory that the other one reads
   uint64_t load_bytes_per_s = 0;   // out of memory that the other one has stored into
+  uint64_t wait_ns = 0;            // from when a core has stored a piece until it sees the other one's
 };
 // Through few places, as ranks near each other use them, or through more than their second-level caches hold.
 enum class Places : uint8_t { kFew, kMany };
 std::optional<SlotRates> probe_slots(CpuPair cpus, Places places);
 // Of what stays in a few places, which both cores' first-level caches hold.
 std::optional<SlotRates> probe_small_slots(CpuPair cpus);
+// When both have stored kSettledBytes for each other and go on, so long each waits to see the other's.
+std::optional<uint64_t> probe_settle_ns(CpuPair cpus);
 
 std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
 // Whether they are the threads of one core, which do half as much each when both do something. That says more than the

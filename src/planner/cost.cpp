@@ -56,7 +56,8 @@ Work::Work(const CostInputs& inputs, const PlanShape& shape)
       has_root_(has_root(inputs.request.collective)),
       growth_(shape.nranks > 2 ? growth_of_partial_results(inputs.request) : 1),
       rank_ns_(topology_.ranks.size()),
-      sending_ns_(topology_.ranks.size()) {
+      sending_ns_(topology_.ranks.size()),
+      lines_ns_(topology_.ranks.size()) {
   uint64_t bytes = inputs.request.size_bytes();
   int workers = bytes < kLeastSharedBytes ? 1 : std::min(shape.channels, workers_of(topology_, inputs.tuning));
   // Each channel goes over a device of its own, as far as there are any.
@@ -144,10 +145,15 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
     made.peers_apart = ranks - ceil_div(ranks, made.cpus);
     made.cpus_apart = made.cpus - 1;
   }
+  made.settle_ns = costs.slot_settle_ns.value;
   made.takes_lines_back = are_near(inventory) && !takes_turns(host);
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
-  made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, costs.pull_bytes_per_s.value));
+  // The calibrated ones are within L2. What the last level has instead takes half of what a copy takes longer there.
+  uint64_t pull = costs.pull_bytes_per_s.value;
+  uint64_t beyond_l2 = rate_without(costs.last_level_copy_bytes_per_s.value, costs.cached_copy_bytes_per_s.value);
+  uint64_t pull_rate = residence.rate(pull, rate_with(pull, saturating_mul(2, beyond_l2)), pull);
+  made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, pull_rate));
   made.send_ns = costs.tcp_send_ns.value;
   made.receive_ns = costs.tcp_receive_ns.value;
   price_sockets(made, costs);
@@ -257,6 +263,10 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
+    if (turn_ns > 0) {
+      uint64_t lines_ns = saturating_mul(link.latency_ns.value, static_cast<uint64_t>(times));
+      lines_ns_[to] = saturating_add(lines_ns_[to], share_of(lines_ns, receiver.peers_apart, receiver.peers));
+    }
     bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
     is_in_slot = map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
@@ -298,7 +308,9 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t value_bytes = payload == Payload::kPartial ? saturating_mul(bytes, growth_) : bytes;
   bool has_second = link.mapped && value_bytes > kInlineBytes;
   uint64_t second_way_ns = has_second ? link.latency_ns.value / 2 : 0;
-  count_hop({saturating_add(way_ns, second_way_ns), way_ns});
+  bool is_waited_for = has_second && is_in_slot && turn_ns == 0;
+  uint64_t settle_ns = is_waited_for ? settling_ns(sender, total_bytes / messages) : 0;
+  count_hop({saturating_add(way_ns, saturating_add(second_way_ns, settle_ns)), way_ns});
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);
   if (is_measured) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
   return is_in_slot;
@@ -387,6 +399,10 @@ uint64_t Work::with_others(size_t rank, uint64_t own_ns, uint64_t all_ns) const 
   return saturating_add(own_ns, saturating_mul(others_ns, ranks - cpus) / (cpus * (ranks - 1)));
 }
 
+uint64_t Work::busy_ns(size_t rank) const {
+  return flows_one_way() ? rank_ns_[rank] : saturating_add(rank_ns_[rank], lines_ns_[rank]);
+}
+
 Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   uint64_t passed_hops = follows_without_waiting() && hops > 1 ? hops - 1 : 0;  // while others have their turns
   auto flow = flows_one_way() ? &HopNs::one_way : &HopNs::mutual;
@@ -411,7 +427,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   std::vector<uint64_t> host_ns(hosts_.size()), host_sending_ns(hosts_.size());
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
     size_t host = topology_.ranks[rank].host;
-    host_ns[host] = saturating_add(host_ns[host], rank_ns_[rank]);
+    host_ns[host] = saturating_add(host_ns[host], busy_ns(rank));
     host_sending_ns[host] = saturating_add(host_sending_ns[host], sending_ns_[rank]);
   }
   std::vector<uint64_t> overflows_ns(hosts_.size());
@@ -425,7 +441,7 @@ Prediction Work::predict(uint64_t hops, uint64_t fill) const {
   for (size_t rank = 0; rank < rank_ns_.size(); ++rank) {
     size_t host = topology_.ranks[rank].host;
     uint64_t left_ns = hosts_[host].turn_ns == 0 ? 0 : overflows_ns[host];
-    consider(saturating_add(with_others(rank, rank_ns_[rank], host_ns[host]), left_ns),
+    consider(saturating_add(with_others(rank, busy_ns(rank), host_ns[host]), left_ns),
              with_others(rank, sending_ns_[rank], host_sending_ns[host]));
   }
   for (uint64_t ns : gpu_ns_) busiest_ns = std::max(busiest_ns, ns);

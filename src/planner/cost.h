@@ -94,6 +94,7 @@ class Work {
     uint64_t peers_apart = 1;
     uint64_t cpus_apart = 1;
     bool takes_lines_back = false;      // to store into a slot, from the core that has read it
+    uint64_t settle_ns = 0;             // of a slot's last stores, of kSettledBytes
     uint64_t memory_copy_bytes_per_s = 1;
     uint64_t memory_ns = 0;             // to read and write what of the callers' buffers is in no cache
     uint64_t reduce_bytes_per_s = 1;
@@ -137,6 +138,7 @@ class Work {
   static uint64_t in_turns_ns(const Host& host, uint64_t bytes, uint64_t bytes_per_s, uint64_t apart);
   static uint64_t storing_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
   static uint64_t loading_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
+  static uint64_t settling_ns(const Host& sender, uint64_t message_bytes);
   static uint64_t arrival_ns(const Host& host, uint64_t messages, uint64_t bytes, Slot slot);
   void reduce(int rank, int sources, uint64_t bytes, int times, Slot slot);
   void add_own_blocks(const Request& request);
@@ -161,7 +163,10 @@ class Work {
   static void price_sockets(Host& made, const Costs& costs);
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
   const Host& host_of(int rank) const { return hosts_[topology_.ranks[rank].host]; }
-  // What a rank does, with its part of what the others of its host do where they take turns: as much of it as keeps all
+  // What a rank does. Where it takes turns it fetches the line of each message from another processor, one by one, when
+  // its turn has come; of what flows one way those of several calls are there then, and come at the same time.
+  uint64_t busy_ns(size_t rank) const;
+  // The same with its part of what the others of its host do where they take turns: as much of it as keeps all
   // processors equally busy if all ranks have as much to do.
   uint64_t with_others(size_t rank, uint64_t own_ns, uint64_t all_ns) const;
 
@@ -172,6 +177,7 @@ class Work {
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
   std::vector<uint64_t> sending_ns_;  // of that, in system calls that send
+  std::vector<uint64_t> lines_ns_;    // besides (busy_ns())
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/arithmetic.h"
 #include "topology/caches.h"
 
 namespace tutti {
@@ -55,7 +56,10 @@ Residence residence_of(const TopologyHost& host, const Footprint& footprint) {
   uint64_t last_bytes = std::max(l2_bytes, last == nullptr ? 0 : std::min(last->size_bytes, kMostBytes));
   uint64_t in_one = bytes_in_fullest_cache(host, footprint.all_bytes, footprint.most_bytes);
   Residence found;
-  found.l2 = part(l2_bytes, Wide{footprint.most_bytes} * 3 / 2, 2);
+  // Ranks that take turns have one core's cache together.
+  uint64_t cpus = host.inventory.cpu.usable(), ranks = std::max<uint64_t>(1, host.ranks.size());
+  uint64_t in_l2 = std::min(saturating_mul(footprint.most_bytes, ceil_div(ranks, cpus)), footprint.all_bytes);
+  found.l2 = part(l2_bytes, Wide{in_l2} * 3 / 2, 2);
   found.last_level = std::max(part(last_bytes, Wide{in_one} * (takes_turns(host) ? 6 : 5) / 4, 3), found.l2) - found.l2;
   found.memory = Residence::kWhole - found.l2 - found.last_level;
   return found;

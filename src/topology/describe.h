@@ -136,6 +136,7 @@ void describe(V& v, T& costs) {
   v.figure("slot_load_bytes_per_s", costs.slot_load_bytes_per_s);
   v.figure("small_slot_store_bytes_per_s", costs.small_slot_store_bytes_per_s);
   v.figure("small_slot_load_bytes_per_s", costs.small_slot_load_bytes_per_s);
+  v.figure("slot_settle_ns", costs.slot_settle_ns);
   v.figure("wake_ns", costs.wake_ns);
   v.figure("yield_ns", costs.yield_ns);
   v.figure("pull_ns", costs.pull_ns);

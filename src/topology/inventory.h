@@ -121,6 +121,8 @@ inline constexpr uint64_t kMostOfAFigure = 1'000'000'000'000'000;
 inline constexpr uint64_t kNeverStreams = kMostOfAFigure;
 inline constexpr uint64_t kTcpBlockBytes = 256 << 10;
 inline constexpr uint64_t kLargeTcpBlockBytes = 512 << 10;
+inline constexpr uint64_t kLargePieceBytes = 64 << 10;
+inline constexpr uint64_t kSettledBytes = 2 << 10;
 
 // What things cost on this host: measured once by calibration and stored, else these defaults of an ordinary server.
 struct Costs {
@@ -140,6 +142,7 @@ struct Costs {
   Figure slot_load_bytes_per_s{8'000'000'000};
   Figure small_slot_store_bytes_per_s{8'000'000'000};
   Figure small_slot_load_bytes_per_s{8'000'000'000};
+  Figure slot_settle_ns{50};                  // of kSettledBytes: its last stores, behind which the core has gone on
   Figure wake_ns{15'000};                     // waking a process that sleeps on an eventfd, other core
   Figure yield_ns{800};                       // sched_yield hand-over to another process on the same core
   Figure pull_ns{1'000};                      // fixed cost of process_vm_readv

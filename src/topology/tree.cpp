@@ -162,6 +162,7 @@ void add_costs(TreeNode& host, const Costs& costs) {
   rate("copy out of a slot", costs.slot_load_bytes_per_s);
   rate("copy into a slot, small", costs.small_slot_store_bytes_per_s);
   rate("copy out of a slot, small", costs.small_slot_load_bytes_per_s);
+  time("the last stores into a slot, small", costs.slot_settle_ns);
   time("wake a sleeper on another core", costs.wake_ns);
   time("yield to a process on the same core", costs.yield_ns);
   time("read another process's memory, setup", costs.pull_ns);

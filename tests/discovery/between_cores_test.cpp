@@ -17,6 +17,7 @@ const BetweenCores kNear{.cache_line_ns = 55,
                          .memory_bytes_per_s = 26 * kGB,
                          .slots = SlotRates{56 * kGB, 46 * kGB},
                          .small_slots = SlotRates{121 * kGB, 60 * kGB},
+                         .settle_wait_ns = 100,
                          .pull = PullCost{975, 11 * kGB},
                          .tcp = TcpCost{3300, 3100, 1900, 9 * kGB, 6 * kGB, 11 * kGB, 7 * kGB}};
 const BetweenCores kDisturbed{.cache_line_ns = 60,
@@ -25,6 +26,7 @@ const BetweenCores kDisturbed{.cache_line_ns = 60,
                               .memory_bytes_per_s = 29 * kGB,
                               .slots = SlotRates{38 * kGB, 39 * kGB},
                               .small_slots = SlotRates{110 * kGB, 58 * kGB},
+                              .settle_wait_ns = 120,
                               .pull = PullCost{990, 9 * kGB},
                               .tcp = TcpCost{3200, 3300, 1900, 10 * kGB, 7 * kGB, 12 * kGB, 8 * kGB}};
 const BetweenCores kThreads{.is_one_core = true,
@@ -34,6 +36,7 @@ const BetweenCores kThreads{.is_one_core = true,
                             .memory_bytes_per_s = 23 * kGB,
                             .slots = SlotRates{31 * kGB, 55 * kGB},
                             .small_slots = SlotRates{80 * kGB, 64 * kGB},
+                            .settle_wait_ns = 50,
                             .pull = PullCost{980, 10 * kGB},
                             .tcp = TcpCost{3600, 3000, 1800, 8 * kGB, 5 * kGB, 9 * kGB, 6 * kGB}};
 const BetweenCores kFar{.cache_line_ns = 260,
@@ -42,6 +45,7 @@ const BetweenCores kFar{.cache_line_ns = 260,
                         .memory_bytes_per_s = 47 * kGB,
                         .slots = SlotRates{34 * kGB, 27 * kGB},
                         .small_slots = SlotRates{90 * kGB, 40 * kGB},
+                        .settle_wait_ns = 300,
                         .pull = PullCost{985, 8 * kGB},
                         .tcp = TcpCost{4000, 3200, 2000, 7 * kGB, 4 * kGB, 8 * kGB, 5 * kGB}};
 
@@ -62,6 +66,7 @@ TEST_CASE("of several looks at two cores that of cores of one cache counts, in a
   expected.slot_load_bytes_per_s = probed(46 * kGB);
   expected.small_slot_store_bytes_per_s = probed(121 * kGB);
   expected.small_slot_load_bytes_per_s = probed(60 * kGB);
+  expected.slot_settle_ns = probed(100 - 82);  // but for the ways of two lines, one half behind the other
   expected.pull_ns = probed(975);
   expected.pull_bytes_per_s = probed(11 * kGB);
   expected.memory_bytes_per_s = probed(29 * kGB);  // the most beside cores as near
@@ -91,6 +96,13 @@ TEST_CASE("threads of one core count only where all looks saw such") {
   CHECK(threads.cache_line_ns.value == 26);
   CHECK(threads.memory_bytes_per_s.value == 23 * kGB);
   CHECK(costs_of(std::array{BetweenCores{}, kThreads}).cache_line_ns.value == 26);
+}
+
+TEST_CASE("stores that the other core sees at once take the least of times to settle") {
+  CHECK(costs_of(std::array{kFar, kFar}).slot_settle_ns == Figure{1, Origin::kProbe});
+  BetweenCores unseen = kNear;
+  unseen.settle_wait_ns.reset();
+  CHECK(costs_of(std::array{unseen, unseen}).slot_settle_ns == Costs().slot_settle_ns);
 }
 
 TEST_CASE("a look during which cores moved counts only where they always did") {

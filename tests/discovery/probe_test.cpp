@@ -1,7 +1,9 @@
 #include "discovery/probes.h"
 
-#include <catch2/catch.hpp>
+#include <sys/wait.h>
 
+#include <catch2/catch.hpp>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,7 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
                                     &Costs::slot_load_bytes_per_s,
                                     &Costs::small_slot_store_bytes_per_s,
                                     &Costs::small_slot_load_bytes_per_s,
+                                    &Costs::slot_settle_ns,
                                     &Costs::wake_ns,
                                     &Costs::yield_ns,
                                     &Costs::pull_ns,
@@ -58,6 +61,17 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
   CHECK(costs.tcp_receive_ns.origin == costs.tcp_ns.origin);
 }
 
+TEST_CASE("a yield is to another process, of which the program does not hear") {
+  std::optional<uint64_t> ns = probe_yield_ns(usable_cpus().front());
+  REQUIRE(ns.has_value());
+  CHECK(*ns > 0);
+  errno = 0;
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
+  CHECK(errno == ECHILD);
+  CHECK(::waitpid(-1, nullptr, WNOHANG | __WALL) == -1);
+  CHECK(errno == ECHILD);
+}
+
 TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   auto host = discover_live();
   REQUIRE(host.ok());
@@ -70,6 +84,7 @@ TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {
   CHECK(costs.slot_load_bytes_per_s == Costs().slot_load_bytes_per_s);
   CHECK(costs.small_slot_store_bytes_per_s == Costs().small_slot_store_bytes_per_s);
   CHECK(costs.small_slot_load_bytes_per_s == Costs().small_slot_load_bytes_per_s);
+  CHECK(costs.slot_settle_ns == Costs().slot_settle_ns);
   CHECK(costs.memory_bytes_per_s == Costs().memory_bytes_per_s);
 }
 

@@ -83,7 +83,8 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
             &costs.last_level_bytes_per_s, &costs.cached_copy_bytes_per_s, &costs.last_level_copy_bytes_per_s,
             &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_store_bytes_per_s,
             &costs.slot_load_bytes_per_s, &costs.small_slot_store_bytes_per_s, &costs.small_slot_load_bytes_per_s,
-            &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns, &costs.tcp_send_ns,
+            &costs.slot_settle_ns, &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns,
+            &costs.tcp_send_ns,
             &costs.tcp_receive_ns, &costs.tcp_bytes_per_s, &costs.tcp_both_bytes_per_s, &costs.large_tcp_bytes_per_s,
             &costs.large_tcp_both_bytes_per_s}) {
         figure->value = value;

@@ -265,7 +265,7 @@ TEST_CASE("where a broadcast is pulled its root finds nothing in its second-leve
   // Four copies on two processors.
   constexpr uint64_t kBytes = 4 << 20;
   double ns = static_cast<double>(predicted_of(topology, TUTTI_BROADCAST, kBytes));
-  CHECK_THAT(ns, Catch::Matchers::WithinRel(kBytes * 0.1 * 4 / 2, 0.05));
+  CHECK_THAT(ns, Catch::Matchers::WithinRel(kBytes * (0.1 + 3 * (0.1 + 0.09 / 2)) / 2, 0.07));
 }
 
 TEST_CASE("only who sends and receives nothing is ahead, in shared memory and over sockets") {
@@ -320,22 +320,59 @@ TEST_CASE("partial results of narrow floats are wider, and need a payload's line
   CHECK(added_ns(TUTTI_INT32, 256) == 3 * 3000);
 }
 
-TEST_CASE("what a reduction stores into a slot costs a copy beside near cores, and elsewhere half of one") {
-  constexpr uint64_t kBytes = 64 << 10;
-  auto added = [](bool is_near) {
-    auto predicted_with = [&](uint64_t store_bytes_per_s) {
-      Topology topology = test::make_topology(1, 2);
-      Inventory& host = topology.hosts[0].inventory;
-      if (is_near) host.caches = {{.level = 3, .size_bytes = 32 << 20, .instances = 1}};
-      host.costs.cache_line_ns = {50, Origin::kProbe};
-      host.costs.slot_store_bytes_per_s.value = store_bytes_per_s;
-      return predicted_by(topology, TUTTI_ALL_REDUCE, "direct_two_shot", kBytes);
+TEST_CASE("in an exchange a payload's last stores are waited for, but not in turns or where all flows one way") {
+  constexpr uint64_t kSettleNs = 102'400;
+  auto added = [](Collective collective, uint64_t size_bytes, uint64_t cpus) {
+    auto predicted_with = [&](uint64_t settle_ns) {
+      Topology topology = test::make_topology(1, 2, static_cast<int>(cpus));
+      topology.hosts[0].inventory.costs.slot_settle_ns.value = settle_ns;
+      return predicted_of(topology, collective, size_bytes);
     };
-    return static_cast<double>(predicted_with(1'000'000'000) - predicted_with(1'000'000'000'000'000));
+    return predicted_with(kSettleNs + 1) - predicted_with(1);
+  };
+  // From 1 KiB on; the larger a payload, the more of them have the calibrated rates.
+  CHECK(added(TUTTI_ALL_TO_ALL, 1 << 10, 2) == kSettleNs / 2 * 127 / 128);
+  CHECK(added(TUTTI_ALL_TO_ALL, 2 << 10, 2) == kSettleNs * 63 / 64);
+  CHECK(added(TUTTI_ALL_TO_ALL, 64 << 10, 2) == kSettleNs / 2);
+  CHECK(added(TUTTI_ALL_TO_ALL, 128 << 10, 2) == 0);
+  CHECK(added(TUTTI_ALL_TO_ALL, 16, 2) == 0);  // in the message's line
+  CHECK(added(TUTTI_ALL_TO_ALL, 2 << 10, 1) == 0);
+  CHECK(added(TUTTI_BROADCAST, 2 << 10, 2) == 0);
+}
+
+TEST_CASE("where ranks take turns each fetches others' lines in its own, but not of what flows one way") {
+  auto added = [](Collective collective, int nranks) {
+    auto predicted_with = [&](uint64_t line_ns) {
+      Topology topology = test::make_topology(1, nranks, 2);
+      topology.hosts[0].inventory.costs.cache_line_ns.value = line_ns;
+      return predicted_of(topology, collective, 16);
+    };
+    return predicted_with(14'000) - predicted_with(7'000);
+  };
+  // A hop, and of each other rank's message as much of a line as the share of ranks on the other processor.
+  CHECK(added(TUTTI_ALL_TO_ALL, 8) == 7'000 + 8 / 2 * 7 * 4'000);
+  CHECK(added(TUTTI_BROADCAST, 8) == 7'000);
+}
+
+TEST_CASE("what a reduction stores into a slot costs a copy beside near cores, and elsewhere one without its read") {
+  constexpr uint64_t kBytes = 64 << 10;
+  auto predicted_with = [](bool is_near, uint64_t store_bytes_per_s) {
+    Topology topology = test::make_topology(1, 2);
+    Inventory& host = topology.hosts[0].inventory;
+    host.caches = {{2, 1 << 20, 64, 1}, {3, 32 << 20, is_near ? 1 : 2, 64}};
+    host.costs.cache_line_ns = {50, Origin::kProbe};
+    host.costs.cached_copy_bytes_per_s.value = 2'000'000'000;  // half a nanosecond each, and a half of that to read
+    host.costs.slot_store_bytes_per_s.value = store_bytes_per_s;
+    return static_cast<double>(predicted_by(topology, TUTTI_ALL_REDUCE, "direct_two_shot", kBytes));
+  };
+  auto saved = [&](uint64_t store_bytes_per_s) {
+    return predicted_with(true, store_bytes_per_s) - predicted_with(false, store_bytes_per_s);
   };
   // Both halves go into a slot: of the input a copy, of the result what is said above.
-  CHECK_THAT(added(true), Catch::Matchers::WithinRel(kBytes * 1.0, 0.05));
-  CHECK_THAT(added(false), Catch::Matchers::WithinRel(kBytes * 0.75, 0.05));
+  double slow = predicted_with(true, 1'000'000'000), slower = predicted_with(true, 500'000'000);
+  CHECK_THAT(slower - slow, Catch::Matchers::WithinRel(kBytes * 1.0, 0.05));
+  CHECK_THAT(saved(1'000'000'000), Catch::Matchers::WithinRel(kBytes / 2 * 0.25, 0.05));
+  CHECK_THAT(saved(500'000'000), Catch::Matchers::WithinRel(kBytes / 2 * 0.25, 0.05));
 }
 
 TEST_CASE("copies into slots and out of them cost what each was measured to, of small messages as such") {

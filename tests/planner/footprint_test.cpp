@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "planner/choices.h"
+#include "planner/rates.h"
 #include "planner/topologies.h"
 
 namespace tutti {
@@ -121,6 +122,30 @@ TEST_CASE("a root's buffers fill its own last-level cache, however many others t
   };
   CHECK(gather_ns(16 * kMiB, kGBps) == gather_ns(16 * kMiB, 10 * kGBps));
   CHECK(gather_ns(64 * kMiB, kGBps) > 2 * gather_ns(64 * kMiB, 10 * kGBps));  // all have 16 MiB in the mean
+}
+
+TEST_CASE("ranks that take turns on a processor have its own cache together") {
+  Topology topology = plain_host(4, 4, 100);
+  topology.hosts[0].inventory.caches = {{2, 8 * kMiB, 4, 1}, {3, 1024 * kMiB, 1, 4}};
+  const Footprint footprint{.all_bytes = 16 * kMiB, .most_bytes = 4 * kMiB, .half_by_one = false};
+  CHECK(residence_of(topology.hosts[0], footprint).l2 == Residence::kWhole);
+  topology.hosts[0].inventory.cpu.logical_cpus = 2;
+  CHECK(residence_of(topology.hosts[0], footprint).l2 / 100 == Residence::kWhole / 300);  // two thirds are held
+}
+
+TEST_CASE("what is pulled out of the last level takes half of what a copy takes longer there") {
+  Topology topology = plain_host(2, 2, 1000);
+  topology.hosts[0].inventory.caches = {{2, kMiB, 2, 1}, {3, 1024 * kMiB, 1, 2}};
+  Costs& costs = topology.hosts[0].inventory.costs;
+  costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = kGBps / 10;
+  costs.pull_bytes_per_s = {kGBps, Origin::kProbe};
+  costs.last_level_copy_bytes_per_s.value = 2 * kGBps;
+  Request request = bytes(8 * kMiB);
+  request.collective = TUTTI_GATHER;
+  request.root = 0;
+  // A half of it is the root's own.
+  double ns = static_cast<double>(predicted(must_choose(topology, request), "direct"));
+  CHECK_THAT(ns, about(4 * kMiB * 0.5 + 4 * kMiB * (1 + 0.5 / 2)));
 }
 
 TEST_CASE("a host's memory bounds calls that its caches do not hold, however fast its processors are") {
