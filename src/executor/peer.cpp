@@ -53,8 +53,8 @@ void Peer::wish(int wish, bool pulls) {
   line.words[0] = pulls ? wishes | bit_of_wish(wish) : wishes & ~bit_of_wish(wish);
   if (line.words[0] == wishes || is_broken()) return;
   auto told = link_.signal({&remote_arena_, layout_.wishes_offset(self_, wish)}, line);
-  if (!told.ok()) broken_.set(std::move(told).status());
   if (told.ok() && *told == PutResult::kDone) wishes = line.words[0];
+  if (!told.ok()) broken_.set(std::move(told).status());
 }
 
 SlotRing Peer::slots_at(std::byte* first, int channel) const {

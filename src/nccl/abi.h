@@ -10,6 +10,7 @@
 
 #include "tutti/tutti.h"
 
+/* NOLINTBEGIN(readability-identifier-naming): names of NCCL */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -221,5 +222,6 @@ TUTTI_API ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif

@@ -31,8 +31,8 @@ class Family {
   void wait_if_all_leave();
 
  private:
-  static inline std::atomic<uint64_t> families_{0};
-  const uint64_t number_ = ++families_;
+  static inline std::atomic<uint64_t> families{0};
+  const uint64_t number_ = ++families;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable gone_;

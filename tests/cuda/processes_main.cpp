@@ -448,12 +448,12 @@ int run(const std::string& what, bool on_one_gpu) {
   }
   tutti_comm_rank(job.comm, &job.rank);
   tutti_comm_size(job.comm, &job.nranks);
-  static const std::map<std::string, int (*)(const Job&)> kBodies = {
+  static const std::map<std::string, int (*)(const Job&)> bodies = {
       {"sums", run_sums}, {"killed", run_killed},     {"ahead", run_ahead},       {"bare", run_through_host},
       {"late", run_late}, {"injected", run_injected}, {"counted", run_counted},   {"unloaded", run_through_host},
       {"many", run_many}, {"freeing", run_freeing},   {"pinning", run_pinning},   {"graphs", run_graphs},
       {"told", run_told}, {"cost", run_cost},         {"streams", run_streams}};
-  auto* body = kBodies.at(what);
+  auto* body = bodies.at(what);
   int result = body(job);
   tutti_comm_destroy(job.comm);
   if (result == 0 && thread_state() != before) return wrong(job, "the thread's contexts or captures have changed");

@@ -10,7 +10,7 @@ using samples::nccl_host;
 
 namespace {
 
-constexpr uint64_t kGen4x16 = 28'807'032'966, kGen5x16 = 57'614'065'933, kNvLink4 = 23'529'411'764;
+constexpr uint64_t kGen4x16 = 28'807'032'966, kNvLink4 = 23'529'411'764;
 
 std::vector<std::string> names(const GpuPath& path) {
   std::vector<std::string> all;
