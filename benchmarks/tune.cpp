@@ -27,8 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr tutti_datatype_t kDatatype = TUTTI_FLOAT32;
 constexpr int kWarmup = 3;
-// So long an algorithm runs before its times count: by then its calls have found out how payloads go best.
+// So long an algorithm runs before its times count, or so many calls: these have found out then how payloads go best.
 constexpr double kWarmupSeconds = 0.02;
+constexpr int kMostWarmupCalls = 10'000;
 // The kernel puts processes that start together onto one processor, and takes about so long to spread them.
 constexpr double kSettleSeconds = 0.3;
 // One algorithm's calls in a round take about so long, and all rounds together so long, within these bounds.
@@ -139,7 +140,7 @@ class Tuner {
     double round_s = 0;
     for (const std::string& name : names) {
       double one_s = warm_up(contender(name), call);
-      calls.push_back(calls_in(kBatchSeconds, one_s));
+      calls.push_back(calls_in(kBatchSeconds, one_s, kMostCalls));
       round_s += one_s * (1 + calls.back());
     }
     int rounds = static_cast<int>(std::clamp(kRaceSeconds / round_s, double{kFewestRounds}, double{kMostRounds}));
@@ -158,15 +159,15 @@ class Tuner {
     return row;
   }
 
-  static int calls_in(double seconds, double one_s) {
-    return static_cast<int>(std::clamp(seconds / one_s, 1.0, double{kMostCalls}));
+  static int calls_in(double seconds, double one_s, int most) {
+    return static_cast<int>(std::clamp(seconds / one_s, 1.0, static_cast<double>(most)));
   }
 
-  // What one call takes then.
+  // What one call takes behind all that.
   double warm_up(Communicator& contender, const tutti_call_t& call) {
     double first_s = seconds_of(contender, call, kWarmup, 1);
-    double later_s = seconds_of(contender, call, 0, calls_in(kWarmupSeconds, first_s));
-    return seconds_of(contender, call, 0, calls_in(kBatchSeconds, later_s));
+    double later_s = seconds_of(contender, call, 0, calls_in(kWarmupSeconds, first_s, kMostWarmupCalls));
+    return seconds_of(contender, call, 0, calls_in(kBatchSeconds, later_s, kMostCalls));
   }
 
   // Of one call, on the slowest rank.

@@ -29,7 +29,7 @@ bool is_nearer(const BetweenCores& one, const BetweenCores& other) {
   return key(one) < key(other);
 }
 
-// What a core waits for beside the way of a message's line, and of its payload's first (as predictions count it).
+// Beside one and a half ways of a line, which predictions count of a message and of its payload's first line.
 std::optional<uint64_t> settle_ns(const BetweenCores& of) {
   if (!of.settle_wait_ns || !of.cache_line_ns) return std::nullopt;
   uint64_t ways_ns = *of.cache_line_ns * 3 / 2;

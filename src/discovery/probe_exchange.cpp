@@ -23,6 +23,7 @@ namespace {
 // Pulled: as large as slices get, and together as usual calls that have a choice.
 constexpr size_t kPulled = 256 << 10;
 constexpr uint32_t kBuffers = 4;
+static_assert(2 * kBuffers * kPulled == kPulledBytes);
 // Through slots: the second-level caches do not hold them together, as calls have it beside far cores, or do. Those of
 // what is small they do, of the core that stores and of the one that reads, and one piece over and over.
 struct Pattern {

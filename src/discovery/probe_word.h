@@ -1,4 +1,4 @@
-// A word by which one thread tells another.
+// A word by which one thread tells another, of this process or in memory that two share.
 #pragma once
 
 #include <atomic>

@@ -140,19 +140,24 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   made.small_slots = {slot_rate(costs.small_slot_store_bytes_per_s.value),
                       slot_rate(costs.small_slot_load_bytes_per_s.value)};
   made.small_below = small_below(host, request);
+  made.others = std::max<uint64_t>(1, ranks - 1);
+  made.others_apart = ranks - ceil_div(ranks, made.cpus);
   if (stays_in_caches(host, request)) {
-    made.peers = ranks - 1;
-    made.peers_apart = ranks - ceil_div(ranks, made.cpus);
+    made.peers = made.others;
+    made.peers_apart = made.others_apart;
     made.cpus_apart = made.cpus - 1;
   }
   made.settle_ns = costs.slot_settle_ns.value;
   made.takes_lines_back = are_near(inventory) && !takes_turns(host);
   made.memory_copy_bytes_per_s = copy;
   made.pull_ns = costs.pull_ns.value;
-  // The calibrated ones are within L2. What the last level has instead takes half of what a copy takes longer there.
-  uint64_t pull = costs.pull_bytes_per_s.value;
-  uint64_t beyond_l2 = rate_without(costs.last_level_copy_bytes_per_s.value, costs.cached_copy_bytes_per_s.value);
-  uint64_t pull_rate = residence.rate(pull, rate_with(pull, saturating_mul(2, beyond_l2)), pull);
+  uint64_t pull = costs.pull_bytes_per_s.value, pull_beyond_l2 = pull;
+  if (cache_bytes_per_cpu(inventory) >= kPulledBytes) {
+    // What was calibrated stayed in L2. Elsewhere it takes half of what a copy takes longer there.
+    uint64_t longer = rate_without(costs.last_level_copy_bytes_per_s.value, costs.cached_copy_bytes_per_s.value);
+    pull_beyond_l2 = rate_with(pull, saturating_mul(2, longer));
+  }
+  uint64_t pull_rate = residence.rate(pull, pull_beyond_l2, pull_beyond_l2);
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, pull_rate));
   made.send_ns = costs.tcp_send_ns.value;
   made.receive_ns = costs.tcp_receive_ns.value;
@@ -204,7 +209,7 @@ uint64_t Work::slices_of(uint64_t bytes) const {
 }
 
 uint64_t Work::socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns, uint64_t SocketRates::*end) {
-  SocketCalls& last = end == &SocketRates::send_bytes_per_s ? host.sent : host.received;
+  PricedCalls& last = end == &SocketRates::send_bytes_per_s ? host.last_sent : host.last_received;
   if (messages == last.messages && bytes == last.bytes) return last.ns;
   uint64_t bytes_per_s = rate_between(host.sockets.*end, host.large_sockets.*end, bytes / messages);
   last = {messages, bytes, saturating_add(saturating_mul(messages, call_ns), ns_for(bytes, bytes_per_s))};
@@ -265,7 +270,9 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
     if (turn_ns > 0) {
       uint64_t lines_ns = saturating_mul(link.latency_ns.value, static_cast<uint64_t>(times));
-      lines_ns_[to] = saturating_add(lines_ns_[to], share_of(lines_ns, receiver.peers_apart, receiver.peers));
+      bool has_others = receiver.others_apart > 0;
+      if (has_others) lines_ns = share_of(lines_ns, receiver.others_apart, receiver.others);
+      lines_ns_[to] = saturating_add(lines_ns_[to], has_others ? lines_ns : 0);
     }
     bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
     is_in_slot = map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
@@ -308,7 +315,7 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   uint64_t value_bytes = payload == Payload::kPartial ? saturating_mul(bytes, growth_) : bytes;
   bool has_second = link.mapped && value_bytes > kInlineBytes;
   uint64_t second_way_ns = has_second ? link.latency_ns.value / 2 : 0;
-  bool is_waited_for = has_second && is_in_slot && turn_ns == 0;
+  bool is_waited_for = has_second && is_in_slot && turn_ns == 0 && !is_on_gpu(from) && !is_on_gpu(to);
   uint64_t settle_ns = is_waited_for ? settling_ns(sender, total_bytes / messages) : 0;
   count_hop({saturating_add(way_ns, saturating_add(second_way_ns, settle_ns)), way_ns});
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);

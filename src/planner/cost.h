@@ -72,8 +72,8 @@ class Work {
     uint64_t send_bytes_per_s = 1;
     uint64_t receive_bytes_per_s = 1;
   };
-  // What one end does for a payload.
-  struct SocketCalls {
+  // What one end does for a payload, as it was priced last.
+  struct PricedCalls {
     uint64_t messages = 0;
     uint64_t bytes = 0;
     uint64_t ns = 0;
@@ -90,6 +90,8 @@ class Work {
     // What passes through a slot comes from another processor's caches. Where ranks take turns, and caches hold it all,
     // that is so of as many payloads of `peers` as are from ranks of other processors, and of what all read in one slot
     // once for each of these: who has the processor next finds it there.
+    uint64_t others = 1;                // ranks, of which so many are on other processors where they take turns
+    uint64_t others_apart = 1;
     uint64_t peers = 1;
     uint64_t peers_apart = 1;
     uint64_t cpus_apart = 1;
@@ -105,7 +107,7 @@ class Work {
     uint64_t receive_ns = 1;            // and of one that receives
     SocketRates sockets;                // of messages of up to kTcpBlockBytes
     SocketRates large_sockets;          // of kLargeTcpBlockBytes and more
-    SocketCalls sent, received;         // the last that were priced: most of a call are alike, and it takes divisions
+    PricedCalls last_sent, last_received;  // most of a call are alike, and each takes divisions
     uint64_t l2_bytes = 0;              // of a processor; 0: unknown
     uint64_t socket_bytes = 0;          // that its ranks send over sockets, in all
     uint64_t window_bytes = 0;          // of these, what may be on the way in each hop, over all hops
@@ -164,7 +166,8 @@ class Work {
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
   const Host& host_of(int rank) const { return hosts_[topology_.ranks[rank].host]; }
   // What a rank does. Where it takes turns it fetches the line of each message from another processor, one by one, when
-  // its turn has come; of what flows one way those of several calls are there then, and come at the same time.
+  // its turn has come, as measured also that of which the hop has a way; of what flows one way those of several calls
+  // are there then, and come at the same time.
   uint64_t busy_ns(size_t rank) const;
   // The same with its part of what the others of its host do where they take turns: as much of it as keeps all
   // processors equally busy if all ranks have as much to do.
@@ -177,7 +180,7 @@ class Work {
   std::vector<Host> hosts_;
   std::vector<uint64_t> rank_ns_;
   std::vector<uint64_t> sending_ns_;  // of that, in system calls that send
-  std::vector<uint64_t> lines_ns_;    // besides (busy_ns())
+  std::vector<uint64_t> lines_ns_;    // to fetch messages' lines in turns, which not all calls wait for (busy_ns())
   // Of topologies with ranks on GPUs.
   std::optional<WireLoad> wires_;
   std::vector<uint64_t> gpu_ns_;  // what the rank's kernel has to do beside moving data

@@ -58,12 +58,14 @@ uint64_t Work::arrival_ns(const Host& host, uint64_t messages, uint64_t bytes, S
 }
 
 // The last stores of a payload are still to be made when its sender has gone on: so many as its core keeps for later.
-// Who takes turns is not there to wait for them, and who is ahead has them behind him. From half of what was calibrated
-// on it takes as long, as measured; of large payloads the calibrated rates have these stores in them.
+// Who takes turns is not there to wait for them, and who is ahead has them behind him. As measured it takes as long
+// from half of what was calibrated on, and less and less of larger payloads, of which the sender itself waits for most.
 uint64_t Work::settling_ns(const Host& sender, uint64_t message_bytes) {
-  uint64_t beyond = kLargePieceBytes - std::min(message_bytes, kLargePieceBytes);
+  using Wide = unsigned __int128;
+  if (message_bytes >= kLargePieceBytes) return 0;
   uint64_t kept = std::min(2 * message_bytes, kSettledBytes);
-  return sender.settle_ns * kept / kSettledBytes * beyond / kLargePieceBytes;
+  uint64_t beyond = kLargePieceBytes - message_bytes;
+  return static_cast<uint64_t>(Wide{sender.settle_ns} * kept / kSettledBytes * beyond / kLargePieceBytes);
 }
 
 bool Work::map(const Host& sender, const Host& receiver, bool may_pull, Payload payload, uint64_t messages,

@@ -121,8 +121,12 @@ inline constexpr uint64_t kMostOfAFigure = 1'000'000'000'000'000;
 inline constexpr uint64_t kNeverStreams = kMostOfAFigure;
 inline constexpr uint64_t kTcpBlockBytes = 256 << 10;
 inline constexpr uint64_t kLargeTcpBlockBytes = 512 << 10;
+
+// What two cores bring each other in calibration: large pieces, small ones whose last stores are waited for, and what
+// each pulls, from and to.
 inline constexpr uint64_t kLargePieceBytes = 64 << 10;
 inline constexpr uint64_t kSettledBytes = 2 << 10;
+inline constexpr uint64_t kPulledBytes = 2 << 20;
 
 // What things cost on this host: measured once by calibration and stored, else these defaults of an ordinary server.
 struct Costs {

@@ -1,9 +1,14 @@
 #include "discovery/probes.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,13 +67,23 @@ TEST_CASE("every figure of a measurement is measured or the default, and never z
 }
 
 TEST_CASE("a yield is to another process, of which the program does not hear") {
+  static std::atomic<int> heard = 0;
+  ::pthread_atfork([] { ++heard; }, [] { ++heard; }, [] { ++heard; });
+  auto* before = ::signal(SIGCHLD, [](int) { ++heard; });
+  auto switches_of_children = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_CHILDREN, &used);
+    return used.ru_nvcsw + used.ru_nivcsw;
+  };
+  long switches = switches_of_children();
   std::optional<uint64_t> ns = probe_yield_ns(usable_cpus().front());
+  ::signal(SIGCHLD, before);
   REQUIRE(ns.has_value());
   CHECK(*ns > 0);
+  CHECK(switches_of_children() > switches);
+  CHECK(heard == 0);
   errno = 0;
-  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
-  CHECK(errno == ECHILD);
-  CHECK(::waitpid(-1, nullptr, WNOHANG | __WALL) == -1);
+  CHECK(::waitpid(-1, nullptr, WNOHANG | __WALL) == -1);  // none is left
   CHECK(errno == ECHILD);
 }
 

@@ -33,12 +33,17 @@ inline uint64_t predicted(const Choice& choice, std::string_view algorithm) {
   return 0;
 }
 
-// Of the algorithm "direct".
-inline uint64_t predicted_of(const Topology& topology, Collective collective, uint64_t size_bytes) {
+inline uint64_t predicted_by(const Topology& topology, Collective collective, std::string_view algorithm,
+                             uint64_t size_bytes) {
   Request request = bytes(size_bytes);
   request.collective = collective;
   request.root = has_root(collective) ? 0 : -1;
-  return predicted(must_choose(topology, request), "direct");
+  return predicted(must_choose(topology, request), algorithm);
+}
+
+// Of the algorithm "direct".
+inline uint64_t predicted_of(const Topology& topology, Collective collective, uint64_t size_bytes) {
+  return predicted_by(topology, collective, "direct", size_bytes);
 }
 
 }  // namespace tutti

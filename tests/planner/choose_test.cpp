@@ -73,8 +73,8 @@ TEST_CASE("a ring crosses each host's network once where all pairs would cross i
 }
 
 TEST_CASE("absurd figures still give a choice, and the same one every time") {
-  for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
-    Topology topology = test::make_topology(2, 4, 2);
+  auto with_figures = [](uint64_t value, int cpus) {
+    Topology topology = test::make_topology(2, 4, cpus);
     for (TopologyHost& host : topology.hosts) {
       host.inventory.caches.push_back({3, 32 << 20, 1, 4});
       Costs& costs = host.inventory.costs;
@@ -84,16 +84,21 @@ TEST_CASE("absurd figures still give a choice, and the same one every time") {
             &costs.memory_bytes_per_s, &costs.cache_line_ns, &costs.slot_store_bytes_per_s,
             &costs.slot_load_bytes_per_s, &costs.small_slot_store_bytes_per_s, &costs.small_slot_load_bytes_per_s,
             &costs.slot_settle_ns, &costs.pull_ns, &costs.pull_bytes_per_s, &costs.yield_ns, &costs.tcp_ns,
-            &costs.tcp_send_ns,
-            &costs.tcp_receive_ns, &costs.tcp_bytes_per_s, &costs.tcp_both_bytes_per_s, &costs.large_tcp_bytes_per_s,
-            &costs.large_tcp_both_bytes_per_s}) {
+            &costs.tcp_send_ns, &costs.tcp_receive_ns, &costs.tcp_bytes_per_s, &costs.tcp_both_bytes_per_s,
+            &costs.large_tcp_bytes_per_s, &costs.large_tcp_both_bytes_per_s}) {
         figure->value = value;
       }
     }
-    for (uint64_t size_bytes : {uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 40}) {
-      Choice choice = must_choose(topology, bytes(size_bytes));
-      CHECK(choice.predicted_ns > 0);
-      CHECK(choice.plan.digest() == must_choose(topology, bytes(size_bytes)).plan.digest());
+    return topology;
+  };
+  for (uint64_t value : {uint64_t{1}, uint64_t{1'000'000'000'000'000}}) {
+    for (int cpus : {2, 4}) {
+      Topology topology = with_figures(value, cpus);
+      for (uint64_t size_bytes : {uint64_t{8}, uint64_t{1} << 20, uint64_t{1} << 40}) {
+        Choice choice = must_choose(topology, bytes(size_bytes));
+        CHECK(choice.predicted_ns > 0);
+        CHECK(choice.plan.digest() == must_choose(topology, bytes(size_bytes)).plan.digest());
+      }
     }
   }
 }
