@@ -46,6 +46,9 @@ TEST_CASE("over sockets ranks that take turns have each other's calls to make wh
   uint64_t calls_ns = 9'000 + 2 * 9'000 / 3, way_ns = 10'000 - 8'000, turn_ns = 1'000;
   CHECK(chain_ns >= calls_ns + way_ns + turn_ns);
   CHECK(chain_ns < calls_ns + way_ns + turn_ns + 1'000);
+  topology.hosts[0].inventory.costs.yield_ns.value = 9'000;
+  CHECK(predicted(must_choose(topology, request), "chain") == chain_ns + 8'000);
+  CHECK(predicted_of(topology, TUTTI_ALL_GATHER, 64) == all_ns + 2 * 10'000);
 }
 
 TEST_CASE("calls on sockets that take longer never make anything quicker, whoever shares a processor") {
