@@ -62,7 +62,8 @@ std::optional<uint64_t> probe_cache_line_ns(CpuPair cpus);
 // kernel knows on a virtual machine, whose host moves them.
 bool probe_is_one_core(CpuPair cpus);
 std::optional<uint64_t> probe_wake_ns(CpuPair cpus);
-// To another process: a child that the program does not hear of, for 50 ms at most.
+// To another process: a child that the program does not hear of, gone within 50 ms. The kernel copies the program's
+// page tables for it, which takes longer the more memory it has mapped.
 std::optional<uint64_t> probe_yield_ns(int cpu);
 
 struct PullCost {

@@ -150,6 +150,17 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   made.settle_ns = costs.slot_settle_ns.value;
   made.takes_lines_back = are_near(inventory) && !takes_turns(host);
   made.memory_copy_bytes_per_s = copy;
+  price_pulls(made, inventory, residence, threads);
+  made.send_ns = costs.tcp_send_ns.value;
+  made.receive_ns = costs.tcp_receive_ns.value;
+  price_sockets(made, costs);
+  made.l2_bytes = cache_bytes_per_cpu(inventory);
+  made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
+  return made;
+}
+
+void Work::price_pulls(Host& made, const Inventory& inventory, const Residence& residence, uint64_t threads) {
+  const Costs& costs = inventory.costs;
   made.pull_ns = costs.pull_ns.value;
   uint64_t pull = costs.pull_bytes_per_s.value, pull_beyond_l2 = pull;
   if (cache_bytes_per_cpu(inventory) >= kPulledBytes) {
@@ -159,12 +170,6 @@ Work::Host Work::make_host(const TopologyHost& host, const Request& request, int
   }
   uint64_t pull_rate = residence.rate(pull, pull_beyond_l2, pull_beyond_l2);
   made.pull_bytes_per_s = std::min(made.own_copy_bytes_per_s, saturating_mul(threads, pull_rate));
-  made.send_ns = costs.tcp_send_ns.value;
-  made.receive_ns = costs.tcp_receive_ns.value;
-  price_sockets(made, costs);
-  made.l2_bytes = cache_bytes_per_cpu(inventory);
-  made.network_bytes_per_s = host.network_bytes_per_s_over(lanes).value;
-  return made;
 }
 
 void Work::price_sockets(Host& made, const Costs& costs) {
@@ -208,8 +213,10 @@ uint64_t Work::slices_of(uint64_t bytes) const {
   return std::max<uint64_t>(1, ceil_div(ceil_div(bytes, shape_.channels), shape_.slice_bytes));
 }
 
-uint64_t Work::socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns, uint64_t SocketRates::*end) {
-  PricedCalls& last = end == &SocketRates::send_bytes_per_s ? host.last_sent : host.last_received;
+uint64_t Work::socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end) {
+  bool sends = end == &SocketRates::send_bytes_per_s;
+  uint64_t call_ns = sends ? host.send_ns : host.receive_ns;
+  PricedCalls& last = sends ? host.last_sent : host.last_received;
   if (messages == last.messages && bytes == last.bytes) return last.ns;
   uint64_t bytes_per_s = rate_between(host.sockets.*end, host.large_sockets.*end, bytes / messages);
   last = {messages, bytes, saturating_add(saturating_mul(messages, call_ns), ns_for(bytes, bytes_per_s))};
@@ -265,15 +272,11 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   turn_ns_ = std::max(turn_ns_, turn_ns);
   bool is_in_slot = false;
   if (link.mapped) {
+    ++mapped_sends_;
     // The first slice's is part of the hop.
     uint64_t later = messages - static_cast<uint64_t>(times);
     receiver_ns = saturating_add(receiver_ns, saturating_mul(later, link.latency_ns.value));
-    if (turn_ns > 0) {
-      uint64_t lines_ns = saturating_mul(link.latency_ns.value, static_cast<uint64_t>(times));
-      bool has_others = receiver.others_apart > 0;
-      if (has_others) lines_ns = share_of(lines_ns, receiver.others_apart, receiver.others);
-      lines_ns_[to] = saturating_add(lines_ns_[to], has_others ? lines_ns : 0);
-    }
+    if (turn_ns > 0) fetch_lines(to, saturating_mul(link.latency_ns.value, static_cast<uint64_t>(times)));
     bool may_pull = receiver.pulls && link.pull && !is_on_gpu(from) && !is_on_gpu(to);
     is_in_slot = map(sender, receiver, may_pull, payload, messages, total_bytes, slot, sender_ns, receiver_ns);
   } else if (link.kind == LinkKind::kVerbs) {
@@ -289,8 +292,8 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
     }
   } else {
     ++socket_sends_;
-    uint64_t out_ns = socket_ns(sender, messages, total_bytes, sender.send_ns, &SocketRates::send_bytes_per_s);
-    uint64_t in_ns = socket_ns(receiver, messages, total_bytes, receiver.receive_ns, &SocketRates::receive_bytes_per_s);
+    uint64_t out_ns = socket_ns(sender, messages, total_bytes, &SocketRates::send_bytes_per_s);
+    uint64_t in_ns = socket_ns(receiver, messages, total_bytes, &SocketRates::receive_bytes_per_s);
     sender_ns = saturating_add(sender_ns, out_ns);
     receiver_ns = saturating_add(receiver_ns, in_ns);
     sending_ns_[from] = saturating_add(sending_ns_[from], saturating_mul(messages, sender.send_ns));
@@ -321,6 +324,12 @@ bool Work::send(int from, int to, uint64_t bytes, Payload payload, int times, Sl
   bool is_measured = turn_ns == 0 && (link.mapped || is_socket) && !is_on_gpu(from) && !is_on_gpu(to);
   if (is_measured) ahead_ns_ = std::max(ahead_ns_, link.mapped ? kHopNs : link.latency_ns.value / 2);
   return is_in_slot;
+}
+
+void Work::fetch_lines(int rank, uint64_t ns) {
+  const Host& host = host_of(rank);
+  if (host.others_apart == 0) return;
+  lines_ns_[rank] = saturating_add(lines_ns_[rank], share_of(ns, host.others_apart, host.others));
 }
 
 // A kernel stores into the receiver's memory, or loads from the sender's what it combines. Its threads wait for
@@ -368,19 +377,20 @@ void Work::reduce_partial(int rank, int sources, uint64_t bytes, int times) {
 // As measured among 4 and 8 ranks on 2 processors, of calls one after the other. A rank that waits for one other goes
 // on after that one's turn, and the call takes one more, to begin with. One that waits for several gives its processor
 // up twice in a hop, since not all of them have run by the first time. Each of these turns takes more than a yield, as
-// its rank finds less in its caches: a tenth in shared memory, whose lines are counted apart, and a quarter over
-// sockets. What flows one way makes nobody wait for a rank that waits for it, so that each slice costs a turn, however
-// far it goes, and one turn has several calls to make; in shared memory an eighth of the turns is left out by that.
+// its rank finds less in its caches: a quarter, or a tenth where all is in shared memory, whose lines are counted
+// apart. What flows one way makes nobody wait for a rank that waits for it, so that each slice costs a turn, however
+// far it goes, and one turn has several calls to make: where all is in shared memory an eighth of turns is left out.
 uint64_t Work::turns_ns(uint64_t hops) const {
   if (hops == 0) return 0;
-  bool is_by_sockets = socket_sends_ > 0;
+  bool is_in_shared_memory = mapped_sends_ == sends_;
   if (flows_one_way()) {
     uint64_t turns_ns = saturating_mul(turn_ns_, most_slices_);
-    return is_by_sockets ? turns_ns : turns_ns - turns_ns / 8;
+    return is_in_shared_memory ? turns_ns - turns_ns / 8 : turns_ns;
   }
   bool waits_for_several = sends_ > saturating_mul(hops, rank_ns_.size());
-  uint64_t turns_ns = saturating_mul(turn_ns_, waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1));
-  return saturating_add(turns_ns, turns_ns / (is_by_sockets ? 4 : 10));
+  uint64_t turns = waits_for_several ? saturating_mul(2, hops) : saturating_add(hops, 1);
+  uint64_t turns_ns = saturating_mul(turn_ns_, turns);
+  return saturating_add(turns_ns, turns_ns / (is_in_shared_memory ? 10 : 4));
 }
 
 bool Work::flows_one_way() const { return has_root_ && !shape_.rendezvous && sends_ < rank_ns_.size(); }

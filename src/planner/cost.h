@@ -87,11 +87,11 @@ class Work {
     SlotRates slots;                    // into slots that another core reads, or out of those that it stores into
     SlotRates small_slots;              // of messages whose places stay in the caches of both cores
     uint64_t small_below = 0;           // which are those of less
+    uint64_t others = 1;                // ranks, of which so many are on other processors where they take turns
+    uint64_t others_apart = 1;
     // What passes through a slot comes from another processor's caches. Where ranks take turns, and caches hold it all,
     // that is so of as many payloads of `peers` as are from ranks of other processors, and of what all read in one slot
     // once for each of these: who has the processor next finds it there.
-    uint64_t others = 1;                // ranks, of which so many are on other processors where they take turns
-    uint64_t others_apart = 1;
     uint64_t peers = 1;
     uint64_t peers_apart = 1;
     uint64_t cpus_apart = 1;
@@ -147,8 +147,7 @@ class Work {
   void send_between_gpus(int from, int to, uint64_t messages, uint64_t bytes, Payload payload,
                          const TopologyLink& link);
   bool is_on_gpu(int rank) const { return topology_.ranks[rank].gpu >= 0; }
-  static uint64_t socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t call_ns,
-                            uint64_t SocketRates::*end);
+  static uint64_t socket_ns(Host& host, uint64_t messages, uint64_t bytes, uint64_t SocketRates::*end);
   static uint64_t overflow_ns(const Host& host, uint64_t turns);
   // What giving up the processor to others costs, where ranks share one.
   uint64_t turns_ns(uint64_t hops) const;
@@ -162,9 +161,12 @@ class Work {
   Host make_host(const TopologyHost& host, const Request& request, int workers, int lanes) const;
   Footprint footprint_on(const TopologyHost& host, const Request& request) const;
   uint64_t memory_ns_of(const TopologyHost& host, const Footprint& footprint, const Residence& residence) const;
+  static void price_pulls(Host& made, const Inventory& inventory, const Residence& residence, uint64_t threads);
   static void price_sockets(Host& made, const Costs& costs);
   Host& host_of(int rank) { return hosts_[topology_.ranks[rank].host]; }
   const Host& host_of(int rank) const { return hosts_[topology_.ranks[rank].host]; }
+  // Of messages that come one after the other, as many as are from ranks on other processors.
+  void fetch_lines(int rank, uint64_t ns);
   // What a rank does. Where it takes turns it fetches the line of each message from another processor, one by one, when
   // its turn has come, as measured also that of which the hop has a way; of what flows one way those of several calls
   // are there then, and come at the same time.
@@ -187,7 +189,8 @@ class Work {
   uint64_t turn_ns_ = 0;       // the longest of the hosts whose processors send or receive
   bool has_common_slots_ = false;  // send_to_others() has filled slots that several ranks read
   uint64_t sends_ = 0;         // pairs of ranks, each as often as it has payloads of another kind
-  uint64_t socket_sends_ = 0;  // those over sockets
+  uint64_t mapped_sends_ = 0;  // those through shared memory
+  uint64_t socket_sends_ = 0;  // and over sockets
   uint64_t most_slices_ = 1;   // from one to the other in one of these
   HopNs hop_ns_;               // the slowest link's, of this phase
   uint64_t ended_hops_ = 0;    // of earlier ones

@@ -298,7 +298,9 @@ TEST_CASE("payloads go through twice a core's second-level cache, which the peer
   far.hosts[0].inventory.costs.cache_line_ns = {250, Origin::kProbe};
   CHECK(data_path_for(near, 0).spread.bytes == 0);
   CHECK(data_path_for(far, 0).spread.bytes == 2 << 20);
-  near.hosts[0].inventory.costs.cache_line_ns = {100, Origin::kProbe};
+  near.hosts[0].inventory.costs.cache_line_ns = {89, Origin::kProbe};
+  CHECK(data_path_for(near, 0).spread.bytes == 0);
+  near.hosts[0].inventory.costs.cache_line_ns = {90, Origin::kProbe};
   CHECK(data_path_for(near, 0).spread.bytes == 2 << 20);
   near.hosts[0].inventory.costs.cache_line_ns = {55, Origin::kDefault};
   CHECK(data_path_for(near, 0).spread.bytes == 2 << 20);

@@ -2,13 +2,17 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <new>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -85,6 +89,37 @@ TEST_CASE("a yield is to another process, of which the program does not hear") {
   errno = 0;
   CHECK(::waitpid(-1, nullptr, WNOHANG | __WALL) == -1);  // none is left
   CHECK(errno == ECHILD);
+}
+
+TEST_CASE("signals to the group of a program that measures a yield do not run its handlers in the child") {
+  struct Seen {
+    std::atomic<pid_t> program;
+    std::atomic<int> here, elsewhere;
+  };
+  auto* memory = ::mmap(nullptr, sizeof(Seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  static Seen* seen = nullptr;
+  seen = new (memory) Seen();
+  pid_t program = ::fork();
+  if (program == 0) {
+    ::setpgid(0, 0);  // the signals are not for the test's own group
+    seen->program = ::getpid();
+    ::signal(SIGUSR1, [](int) { ++(::getpid() == seen->program ? seen->here : seen->elsewhere); });
+    std::atomic<bool> done = false;
+    std::thread sender([&] {
+      while (!done) ::kill(0, SIGUSR1);
+    });
+    for (int i = 0; i < 20; ++i) probe_yield_ns(usable_cpus().front());
+    done = true;
+    sender.join();
+    ::_exit(0);
+  }
+  int status = -1;
+  CHECK(::waitpid(program, &status, 0) == program);
+  CHECK(status == 0);
+  CHECK(seen->here > 0);
+  CHECK(seen->elsewhere == 0);
+  ::munmap(memory, sizeof(Seen));
 }
 
 TEST_CASE("with one CPU, what needs two is not measured and nothing hangs") {

@@ -57,6 +57,22 @@ TEST_CASE("in an exchange a payload's last stores are waited for, but not in tur
   CHECK(added(TUTTI_ALL_TO_ALL, 8 << 10, 2, kMostOfAFigure) == kMostOfAFigure / 16 * 15);
 }
 
+TEST_CASE("what is pulled has no stores to wait for") {
+  auto added = [](Origin pulls) {
+    auto predicted_with = [&](uint64_t settle_ns) {
+      Topology topology = test::make_topology(1, 2);
+      Costs& costs = topology.hosts[0].inventory.costs;
+      costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = 5'200'000'000;
+      costs.pull_bytes_per_s = {20'000'000'000, pulls};
+      costs.slot_settle_ns.value = settle_ns;
+      return predicted_by(topology, TUTTI_ALL_TO_ALL, "direct", 64 << 10);
+    };
+    return predicted_with(102'400) - predicted_with(0);
+  };
+  CHECK(added(Origin::kDefault) == 102'400 / 2);
+  CHECK(added(Origin::kProbe) == 0);
+}
+
 TEST_CASE("where ranks take turns each fetches others' lines in its own, but not of what flows one way") {
   auto added = [](Collective collective, int nranks, int cpus, uint64_t size_bytes) {
     auto predicted_with = [&](uint64_t line_ns) {
@@ -208,7 +224,6 @@ TEST_CASE("on a host of one processor slots cost what its caches do") {
     }
   }
 }
-
 
 TEST_CASE("a result that is pulled comes no quicker than out of a slot") {
   auto predicted_with = [](Collective collective, uint64_t load_bytes_per_s) {
