@@ -60,12 +60,12 @@ TEST_CASE("in an exchange a payload's last stores are waited for, but not in tur
 TEST_CASE("what is pulled has no stores to wait for") {
   auto added = [](Origin pulls) {
     auto predicted_with = [&](uint64_t settle_ns) {
-      Topology topology = test::make_topology(1, 2);
+      Topology topology = test::make_topology(1, 4);
       Costs& costs = topology.hosts[0].inventory.costs;
       costs.slot_store_bytes_per_s.value = costs.slot_load_bytes_per_s.value = 5'200'000'000;
       costs.pull_bytes_per_s = {20'000'000'000, pulls};
       costs.slot_settle_ns.value = settle_ns;
-      return predicted_by(topology, TUTTI_ALL_TO_ALL, "direct", 64 << 10);
+      return predicted_by(topology, TUTTI_ALL_TO_ALL, "direct", 128 << 10);
     };
     return predicted_with(102'400) - predicted_with(0);
   };
