@@ -1,18 +1,19 @@
 # tutti_layer(NAME [SET_UP] SOURCES ... DEPENDS ...): one folder of the library, as a static library tutti_NAME that the
-# shared library and the tests link. Its pages stay in every rank: -O3 would take more of them and was not quicker (what
-# is, kernels, asks for it). SET_UP: it runs while a communicator or a plan is made, and is small rather than quick in
-# releases.
+# shared library and the tests link. SET_UP: it runs while a communicator or a plan is made, and is small rather than
+# quick in releases, since its pages stay in every rank; tutti_set_up(SOURCE ...) says so of single files.
 function(tutti_layer name)
   cmake_parse_arguments(arg "SET_UP" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(tutti_${name} STATIC ${arg_SOURCES})
   target_include_directories(tutti_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(tutti_${name} PUBLIC ${arg_DEPENDS})
-  set(optimization -O2)
   if(arg_SET_UP)
-    set(optimization -Os)
+    target_compile_options(tutti_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
   endif()
-  target_compile_options(tutti_${name} PRIVATE $<$<CONFIG:Release>:${optimization}>)
+endfunction()
+
+function(tutti_set_up)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 endfunction()
 
 # tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one Catch2 executable and its CTest entry.
