@@ -1,19 +1,13 @@
-# tutti_layer(NAME [SET_UP] SOURCES ... DEPENDS ...): one folder of the library, as a static library tutti_NAME that the
-# shared library and the tests link. SET_UP: it runs while a communicator or a plan is made, and is small rather than
-# quick in releases, since its pages stay in every rank; tutti_set_up(SOURCE ...) says so of single files.
+# tutti_layer(NAME SOURCES ... SET_UP_SOURCES ... DEPENDS ...): one folder of the library, as a static library
+# tutti_NAME that the shared library and the tests link. What is in SET_UP_SOURCES runs while a communicator or a plan is
+# made, not in calls, and is small rather than quick in releases, since its pages stay in every rank.
 function(tutti_layer name)
-  cmake_parse_arguments(arg "SET_UP" "" "SOURCES;DEPENDS" ${ARGN})
-  add_library(tutti_${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(arg "" "" "SOURCES;SET_UP_SOURCES;DEPENDS" ${ARGN})
+  add_library(tutti_${name} STATIC ${arg_SOURCES} ${arg_SET_UP_SOURCES})
   target_include_directories(tutti_${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_link_libraries(tutti_${name} PUBLIC ${arg_DEPENDS})
-  if(arg_SET_UP)
-    target_compile_options(tutti_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
-  endif()
-endfunction()
-
-function(tutti_set_up)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
+  set_property(SOURCE ${arg_SET_UP_SOURCES} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 endfunction()
 
 # tutti_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one Catch2 executable and its CTest entry.
