@@ -1,6 +1,6 @@
 # tutti_layer(NAME SOURCES ... SET_UP_SOURCES ... DEPENDS ...): one folder of the library, as a static library
-# tutti_NAME that the shared library and the tests link. What is in SET_UP_SOURCES runs while a communicator or a plan is
-# made, not in calls, and is small rather than quick in releases, since its pages stay in every rank.
+# tutti_NAME that the shared library and the tests link. What is in SET_UP_SOURCES runs while a communicator or a plan
+# is made, not in calls, and is small rather than quick in releases, since its pages stay in every rank.
 function(tutti_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;SET_UP_SOURCES;DEPENDS" ${ARGN})
   add_library(tutti_${name} STATIC ${arg_SOURCES} ${arg_SET_UP_SOURCES})
