@@ -51,10 +51,28 @@ def wait_until_up(host):
         time.sleep(0.01)
 
 
+def congestion_control():
+    """That of this host, or "unknown"."""
+    return " ".join(tcp_setting("congestion_control")) or "unknown"
+
+
+def congestion_controls():
+    """Those that a network namespace may have."""
+    return tcp_setting("allowed_congestion_control")
+
+
+def tcp_setting(name):
+    try:
+        with open(f"/proc/sys/net/ipv4/tcp_{name}", encoding="ascii") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
 @contextlib.contextmanager
-def two_hosts(gbit_per_s, mtu):
-    """Yields the words before a command on each of them; without a rate the machine is the limit. Afterwards they are
-    gone. Raises Unavailable."""
+def two_hosts(gbit_per_s, mtu, congestion=None):
+    """Yields the words before a command on each of them; without a rate the machine is the limit. Their TCP has the
+    congestion control, one of congestion_controls(), or this host's. Afterwards they are gone. Raises Unavailable."""
     for tool in ("ip", "tc"):
         if not shutil.which(tool):
             raise Unavailable(f"{tool} is not installed (Debian: iproute2)")
@@ -69,6 +87,9 @@ def two_hosts(gbit_per_s, mtu):
             configure("ip", "-n", host, "addr", "add", f"{address}/24", "dev", INTERFACE)
             configure("ip", "-n", host, "link", "set", "lo", "up")
             configure("ip", "-n", host, "link", "set", INTERFACE, "up")
+            if congestion:
+                configure("ip", "netns", "exec", host, "sh", "-c",
+                          f"echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control")
             if gbit_per_s is not None:
                 configure("tc", "-n", host, "qdisc", "add", "dev", INTERFACE, "root", "tbf", "rate",
                           f"{gbit_per_s * 1e9:.0f}bit", "burst", str(burst_bytes(gbit_per_s)), "latency", "5ms")

@@ -34,14 +34,6 @@ class Way:
     what: str
 
 
-def congestion_control():
-    try:
-        with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return "unknown"
-
-
 def listed(program):
     """The ways that the program knows, the plain one first."""
     done = subprocess.run([program, "list"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)

@@ -39,6 +39,9 @@ class Usage(NetworkBenchmark):
         for arguments, sentence in ((["--rate", "0"], r"--rate is from 0\.01 to 1000 Gbit/s"),
                                     (["--mtu", "100"], "--mtu is from 576 to 65535 bytes"),
                                     (["--rounds", "0"], "--rounds is at least 1"),
+                                    (["--congestion", "none"], "--congestion: invalid choice: 'none'"),
+                                    (["--ways", "--loopback", "--congestion", "reno"],
+                                     "--congestion goes with a link"),
                                     (["--seconds", "nan"], "--seconds is more than 0"),
                                     (["--sizes", "1M,x"], "--sizes: 'x' is no number"),
                                     (["--json", "no/such/folder"], "--json: no/such/folder cannot be written")):
@@ -62,13 +65,23 @@ class Measuring(NetworkBenchmark):
         except two_hosts.Unavailable as absent:
             self.skipTest(str(absent))
 
+    def test_gives_both_hosts_the_congestion_control(self):
+        for congestion in two_hosts.congestion_controls():
+            with two_hosts.two_hosts(RATE_GBIT, 1500, congestion) as hosts:
+                for host in hosts:
+                    done = subprocess.run([*host, "cat", "/proc/sys/net/ipv4/tcp_congestion_control"],
+                                          capture_output=True, text=True, check=True)
+                    self.assertEqual(done.stdout.strip(), congestion)
+
     def test_measures_streams_messages_and_all_reduces_through_the_same_limit(self):
-        process = self.network("--rate", str(RATE_GBIT), "--sizes", "256K,1M", "--rounds", "2", "--seconds", "0.5")
+        process = self.network("--rate", str(RATE_GBIT), "--sizes", "256K,1M", "--rounds", "2", "--seconds", "0.5",
+                               "--congestion", "reno")
         done = self.ended(process)
         self.assertEqual((done.status, done.err), (0, ""))
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
         self.assertNotIn(f"tutti-{process.pid}-", left)
-        self.assertIn("0.5 Gbit/s each way, MTU 1500: 0.060 GB/s of payload, the limit\n", done.out)
+        self.assertIn("0.5 Gbit/s each way, MTU 1500, congestion control reno: 0.060 GB/s of payload, the limit\n",
+                      done.out)
         for name in ("one-way", "both-ways"):
             self.assertRegex(done.out, fr"(?m)^bare {name} +0\.0[0-9]+ +±[0-9]+% +[0-9.]+% of the limit$")
         for size in ("256 KiB", "1 MiB"):
@@ -78,6 +91,7 @@ class Measuring(NetworkBenchmark):
             figures = json.load(file)
         limit = figures["limit_bytes_per_s"]
         self.assertAlmostEqual(limit, 0.5e9 / 8 * 1448 / 1514)
+        self.assertEqual(figures["congestion_control"], "reno")
         self.assertEqual([program["name"] for program in figures["programs"]],
                          ["bare one-way", "bandwidth", "bare both-ways", "all_reduce"])
         for program in figures["programs"]:
